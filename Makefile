@@ -1,0 +1,53 @@
+# Courier: every command a contributor or operator needs. `make` alone prints this list.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv pip
+TESTS ?= tests
+
+help: ## Print this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(BIN)/uv:
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet 'uv>=0.5'
+
+$(VENV)/.server: $(BIN)/uv pyproject.toml locks/server.txt
+	@$(UV) install --quiet --python $(BIN)/python --require-hashes -r locks/server.txt
+	@$(UV) install --quiet --python $(BIN)/python --no-deps -e .
+	@touch $@
+
+$(VENV)/.all: $(VENV)/.server locks/all.txt
+	@$(UV) install --quiet --python $(BIN)/python --require-hashes -r locks/all.txt
+	@touch $@
+
+install: $(VENV)/.server ## Create .venv with the server and the CLI at .venv/bin/courier
+
+install-all: $(VENV)/.all ## Add every extra and the development tools
+
+run: install ## Start Courier on its embedded store in ./courier-data
+	@$(BIN)/courier serve
+
+test: install-all ## Set everything up and run every test
+	@$(BIN)/python -m pytest $(TESTS)
+
+check: install-all ## Format, lint, type-check and run the fast tests
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/python -m pytest -m 'not slow' $(TESTS)
+
+bench: install-all ## Measure Courier against a bare server in the same run; prints a table, writes JSON
+	@$(BIN)/python -m benchmarks
+
+lock: $(BIN)/uv ## Resolve the dependencies anew into locks/
+	@$(UV) compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 pyproject.toml -o locks/server.txt
+	@$(UV) compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 --all-extras --group dev -c locks/server.txt pyproject.toml -o locks/all.txt
+
+clean: ## Remove what the other commands made (not your data)
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist node_modules
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help install install-all run test check bench lock clean

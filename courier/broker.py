@@ -1,0 +1,294 @@
+"""The data plane: what every dialect asks for, in our words.
+
+The broker checks what callers say, decides by the rules of `core`, leaves durability to the store, and lets
+receivers wait until there is something to receive. Batches answer with one outcome an item: the thing itself or
+the error that the item alone would have raised.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from courier.catalog import Catalog
+from courier.clock import Clock
+from courier.core import limits
+from courier.core.errors import BatchTooLarge, CourierError, Invalid, MessageNotFound, QueuePaused
+from courier.core.events import Entry, Event, EventKind
+from courier.core.model import (
+    Ack,
+    Binding,
+    Counters,
+    Draft,
+    Exchange,
+    Extend,
+    Lease,
+    Message,
+    Page,
+    Published,
+    Queue,
+    Release,
+    Sent,
+    Settled,
+    Settlement,
+)
+from courier.core.routing import matches
+from courier.storage.base import Filter, Parcel, Span, Store
+from courier.waiting import Arrivals
+
+T = TypeVar("T")
+
+CHUNK = 1_000
+"""How many messages a purge or a move takes at a time, so that nobody else waits for long."""
+
+
+class Broker:
+    """Send, receive, settle, look, move. Queues are found, and callers' rights checked, before it is asked."""
+
+    def __init__(self, store: Store, catalog: Catalog, clock: Clock, arrivals: Arrivals) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._clock = clock
+        self._arrivals = arrivals
+
+    # -- in ---------------------------------------------------------------------------------------------------
+
+    async def send(self, queue: Queue, drafts: Sequence[Draft], *, principal: str) -> list[Sent | CourierError]:
+        """Store drafts in one transaction; an item that is refused leaves the others stored."""
+        _check_count(len(drafts), limits.BATCH_COUNT)
+        refusals = [limits.check_draft(draft, queue) for draft in drafts]
+        parcels = [Parcel(queue, draft) for draft, refusal in zip(drafts, refusals, strict=True) if refusal is None]
+        if len(parcels) == len(drafts):
+            return await self._store.send(parcels, now=self._clock.now(), principal=principal)
+        sent = iter(await self._store.send(parcels, now=self._clock.now(), principal=principal) if parcels else ())
+        return [next(sent) if refusal is None else refusal for refusal in refusals]
+
+    async def send_one(self, queue: Queue, draft: Draft, *, principal: str) -> Sent:
+        return only(await self.send(queue, [draft], principal=principal))
+
+    async def publish(
+        self, exchange: Exchange, drafts: Sequence[Draft], *, principal: str
+    ) -> list[Published | CourierError]:
+        """Copy each draft to every queue whose binding lets it through, all in one transaction."""
+        _check_count(len(drafts), limits.BATCH_COUNT)
+        now = self._clock.now()
+        bindings = self._catalog.bindings_of(exchange)
+        routed = [self._route(bindings, draft) for draft in drafts]
+        parcels: list[Parcel] = []
+        events: list[Event] = []
+        for draft, route in zip(drafts, routed, strict=True):
+            if isinstance(route, CourierError):
+                continue
+            if draft.id is None:
+                draft.id = self._clock.random_bytes(16).hex()  # the copies in all queues share one id
+            parcels.extend(Parcel(queue, draft) for queue in route)
+            events.append(_published(exchange, draft, len(route), now, principal))
+        outcomes = iter(await self._store.send(parcels, now=now, principal=principal, events=events) if events else ())
+        return [
+            route if isinstance(route, CourierError) else _published_outcome(draft, [next(outcomes) for _ in route])
+            for draft, route in zip(drafts, routed, strict=True)
+        ]
+
+    def _route(self, bindings: Sequence[Binding], draft: Draft) -> list[Queue] | CourierError:
+        queues = []
+        for binding in bindings:
+            queue = self._catalog.queue_of_id(binding.queue_id)
+            if queue is not None and matches(binding.rules, draft.attributes):
+                if refusal := limits.check_draft(draft, queue):
+                    return refusal
+                queues.append(queue)
+        return queues
+
+    # -- out --------------------------------------------------------------------------------------------------
+
+    async def receive(
+        self,
+        queue: Queue,
+        *,
+        principal: str,
+        limit: int = 1,
+        lease_ms: int | None = None,
+        wait_ms: int = 0,
+        group_limit: int | None = None,
+    ) -> list[Lease]:
+        """Lease up to `limit` messages; with none ready, wait up to `wait_ms` for the first to come."""
+        limits.check_range("limit", limit, 1, limits.RECEIVE_COUNT)
+        limits.check_range("wait_ms", wait_ms, 0, limits.WAIT_MS)
+        lease_ms = queue.settings.lease_ms if lease_ms is None else lease_ms
+        limits.check_range("lease_ms", lease_ms, 0, limits.LEASE_MS)
+        deadline = self._clock.now() + wait_ms
+        while True:
+            if queue.settings.paused:
+                raise QueuePaused(queue.name)
+            seen = self._arrivals.seen(queue.key)
+            now = self._clock.now()
+            leases = await self._store.receive(
+                queue, limit=limit, lease_ms=lease_ms, now=now, principal=principal, group_limit=group_limit
+            )
+            if leases or now >= deadline:
+                return leases
+            if not await self._arrivals.wait(queue.key, seen=seen, until=deadline):
+                deadline = now  # the wait is over: look once more, then answer
+            queue = self._catalog.queue_by_id(queue.tenant, queue.id)
+
+    async def settle(
+        self, queue: Queue, settlements: Sequence[Settlement], *, principal: str
+    ) -> list[Settled | CourierError]:
+        """Ack, release and extend, mixed as the caller likes; a settlement out of range fails alone."""
+        _check_count(len(settlements), limits.BATCH_COUNT)
+        refusals = [_check_settlement(settlement) for settlement in settlements]
+        good = [s for s, refusal in zip(settlements, refusals, strict=True) if refusal is None]
+        settled = iter(
+            await self._store.settle(queue, good, now=self._clock.now(), principal=principal) if good else ()
+        )
+        return [next(settled) if refusal is None else refusal for refusal in refusals]
+
+    async def ack(self, queue: Queue, receipt: str, *, principal: str) -> Settled:
+        """The message is done; raises LeaseLost when the lease has ended (see the queue's `late_ack`)."""
+        return only(await self.settle(queue, [Ack(receipt)], principal=principal))
+
+    async def release(self, queue: Queue, receipt: str, *, delay_ms: int | None = None, principal: str) -> Settled:
+        """Give the message back as a failed attempt, to be ready again after `delay_ms`."""
+        return only(await self.settle(queue, [Release(receipt, delay_ms)], principal=principal))
+
+    async def extend(self, queue: Queue, receipt: str, *, lease_ms: int, principal: str) -> Settled:
+        """Hold the message for `lease_ms` more, from now; raises LeaseLost if the lease has ended."""
+        return only(await self.settle(queue, [Extend(receipt, lease_ms)], principal=principal))
+
+    # -- look and move ----------------------------------------------------------------------------------------
+
+    async def browse(
+        self, queue: Queue, *, where: Filter | None = None, limit: int = 100, after: str | None = None
+    ) -> Page:
+        """Look at messages without leasing them, oldest first."""
+        limits.check_range("limit", limit, 1, limits.BROWSE_COUNT)
+        return await self._store.browse(queue, now=self._clock.now(), where=where or Filter(), limit=limit, after=after)
+
+    async def read_message(self, queue: Queue, message_id: str) -> Message:
+        """One live message by id, whatever its state; raises MessageNotFound."""
+        return await self._store.read_message(queue, message_id=message_id, now=self._clock.now())
+
+    async def counters(self, queue: Queue) -> Counters:
+        return await self._store.counters(queue, now=self._clock.now())
+
+    async def purge(self, queue: Queue, *, principal: str) -> int:
+        """Remove every message that is in the queue now, whatever its state; returns how many."""
+        upto_seq, total = await self._store.last_seq(), 0
+        while True:
+            count = await self._store.purge(
+                queue, upto_seq=upto_seq, limit=CHUNK, now=self._clock.now(), principal=principal
+            )
+            total += count
+            if count < CHUNK:
+                return total
+
+    async def remove(self, queue: Queue, seqs: Sequence[int], *, principal: str) -> list[int]:
+        """Remove chosen messages, whatever their state; returns the seqs that were there."""
+        return await self._store.remove(
+            queue, seqs=seqs, kind=EventKind.PURGED, now=self._clock.now(), principal=principal
+        )
+
+    async def cancel(self, queue: Queue, message_id: str, *, principal: str) -> Message:
+        """Take a message back before anybody has received it; raises MessageNotFound, or Invalid while leased."""
+        message = await self.read_message(queue, message_id)
+        if message.attempts:
+            raise Invalid("the message has been received; only one that waits untouched can be cancelled", field="id")
+        removed = await self._store.remove(
+            queue, seqs=[message.seq], kind=EventKind.CANCELLED, now=self._clock.now(), principal=principal
+        )
+        if not removed:
+            raise MessageNotFound(message_id)
+        return message
+
+    async def move(self, source: Queue, target: Queue, *, seqs: Sequence[int] | None = None, principal: str) -> int:
+        """Move messages that are not leased, all or chosen ones, to another queue of the tenant; returns how many."""
+        if source.key == target.key:
+            raise Invalid("a queue's messages cannot be moved to itself", field="target")
+        return await self._move(source, target, seqs, kind=EventKind.MOVED, principal=principal)
+
+    async def redrive(
+        self, queue: Queue, *, seqs: Sequence[int] | None = None, target: Queue | None = None, principal: str
+    ) -> int:
+        """Send dead letters back to where they died, or to `target`, with fresh attempts; returns how many."""
+        return await self._move(queue, target, seqs, kind=EventKind.REDRIVEN, principal=principal)
+
+    async def _move(
+        self, source: Queue, target: Queue | None, seqs: Sequence[int] | None, *, kind: EventKind, principal: str
+    ) -> int:
+        upto_seq, total = await self._store.last_seq(), 0
+        chosen = [None] if seqs is None else [seqs[i : i + CHUNK] for i in range(0, len(seqs), CHUNK)]
+        for chunk in chosen:
+            while True:
+                count = await self._store.move(
+                    source,
+                    target,
+                    seqs=chunk,
+                    upto_seq=upto_seq,
+                    limit=CHUNK,
+                    kind=kind,
+                    now=self._clock.now(),
+                    principal=principal,
+                )
+                total += count
+                if chunk is not None or count < CHUNK:
+                    break
+        return total
+
+    # -- journal ----------------------------------------------------------------------------------------------
+
+    async def span(self) -> Span:
+        """Which offsets of the journal can be read."""
+        return await self._store.span()
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        """Events in order from offset `start`; raises OffsetGone for what was trimmed."""
+        return await self._store.read_events(start=start, limit=limit)
+
+    def stop_waiting(self) -> None:
+        """Answer every waiting receiver now, with what there is: the server is going down."""
+        self._arrivals.close()
+
+
+def only(outcomes: Sequence[T | CourierError]) -> T:
+    """The outcome of a batch of one: returned, or raised when it is an error."""
+    outcome = outcomes[0]
+    if isinstance(outcome, CourierError):
+        raise outcome
+    return outcome
+
+
+def _check_count(count: int, limit: int) -> None:
+    if not 1 <= count <= limit:
+        raise BatchTooLarge(count, limit)
+
+
+def _check_settlement(settlement: Settlement) -> CourierError | None:
+    try:
+        if type(settlement) is Extend:
+            limits.check_range("lease_ms", settlement.lease_ms, 0, limits.LEASE_MS)
+        elif type(settlement) is Release and settlement.delay_ms is not None:
+            limits.check_range("delay_ms", settlement.delay_ms, 0, limits.DELAY_MS)
+    except Invalid as error:
+        return error
+    return None
+
+
+def _published(exchange: Exchange, draft: Draft, queue_count: int, now: int, principal: str) -> Event:
+    return Event(
+        kind=EventKind.PUBLISHED,
+        at=now,
+        tenant=exchange.tenant,
+        queue_id=exchange.id,
+        queue=exchange.name,
+        message_id=draft.id,
+        size=len(draft.body),
+        principal=principal,
+        detail={"queue_count": queue_count},
+    )
+
+
+def _published_outcome(draft: Draft, outcomes: Sequence[Sent | CourierError]) -> Published | CourierError:
+    assert draft.id is not None
+    failed = [outcome for outcome in outcomes if isinstance(outcome, CourierError)]
+    return failed[0] if failed else Published(draft.id, len(outcomes))
+
+
+__all__ = ["Broker", "Filter", "only"]

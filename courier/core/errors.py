@@ -1,0 +1,163 @@
+"""Everything that can go wrong, in our own words.
+
+CourierError
+├── Invalid              the request itself is wrong; the caller must change it
+│   ├── BodyTooLarge
+│   ├── BatchTooLarge
+│   ├── InvalidReceipt   never issued by this store for this queue
+│   └── DeadLetterCycle
+├── NotFound
+│   ├── TenantNotFound · QueueNotFound · ExchangeNotFound · BindingNotFound
+│   ├── MessageNotFound · CredentialNotFound · RecordNotFound
+├── Conflict
+│   ├── AlreadyExists    the name is taken
+│   ├── InUse            something else still refers to it
+│   ├── QueuePaused
+│   └── LeaseLost        the lease ended, or the message was settled
+├── Unauthenticated      no credential, or one that we do not know
+├── Forbidden            a good credential without the scope
+├── TooManyRequests      over the credential's limit; `retry_after_ms` says when
+├── OffsetGone           the journal no longer holds that offset
+└── Unavailable          the store cannot take writes now; `retry_after_ms` says when to try again
+
+A dialect maps every leaf to its own answer; `tests/architecture` fails when one is forgotten.
+"""
+
+
+class CourierError(Exception):
+    """The root of the tree; its text is one sentence that tells the caller what to change."""
+
+
+class Invalid(CourierError):
+    """`field` names the part of the request that is wrong, in our words, where there is one."""
+
+    def __init__(self, sentence: str, *, field: str | None = None) -> None:
+        super().__init__(sentence)
+        self.field = field
+
+
+class BodyTooLarge(Invalid):
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"the message is {size} bytes; at most {limit} are allowed", field="body")
+        self.size = size
+        self.limit = limit
+
+
+class BatchTooLarge(Invalid):
+    def __init__(self, count: int, limit: int) -> None:
+        super().__init__(f"the batch has {count} items; send between 1 and {limit}")
+        self.count = count
+        self.limit = limit
+
+
+class InvalidReceipt(Invalid):
+    def __init__(self, receipt: str) -> None:
+        super().__init__("the receipt is not one that this queue handed out", field="receipt")
+        self.receipt = receipt
+
+
+class DeadLetterCycle(Invalid):
+    def __init__(self, queue: str) -> None:
+        super().__init__(
+            f"dead letters of {queue!r} would come back to it; choose another queue", field="dead_letter_queue"
+        )
+        self.queue = queue
+
+
+class NotFound(CourierError):
+    """`name` is what was asked for."""
+
+    noun = "thing"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no {self.noun} named {name!r}")
+        self.name = name
+
+
+class TenantNotFound(NotFound):
+    noun = "tenant"
+
+
+class QueueNotFound(NotFound):
+    noun = "queue"
+
+
+class ExchangeNotFound(NotFound):
+    noun = "exchange"
+
+
+class BindingNotFound(NotFound):
+    noun = "binding"
+
+
+class MessageNotFound(NotFound):
+    noun = "message"
+
+
+class CredentialNotFound(NotFound):
+    noun = "credential"
+
+
+class RecordNotFound(NotFound):
+    noun = "record"
+
+
+class Conflict(CourierError):
+    """The request is well formed, but the present state forbids it."""
+
+
+class AlreadyExists(Conflict):
+    def __init__(self, noun: str, name: str) -> None:
+        super().__init__(f"a {noun} named {name!r} exists already; choose another name")
+        self.noun = noun
+        self.name = name
+
+
+class InUse(Conflict):
+    def __init__(self, name: str, user: str) -> None:
+        super().__init__(f"{name!r} is still used by {user}; remove that first")
+        self.name = name
+        self.user = user
+
+
+class QueuePaused(Conflict):
+    def __init__(self, queue: str) -> None:
+        super().__init__(f"queue {queue!r} is paused; resume it to receive")
+        self.queue = queue
+
+
+class LeaseLost(Conflict):
+    def __init__(self, receipt: str) -> None:
+        super().__init__("the lease has ended or the message was settled; receive it again")
+        self.receipt = receipt
+
+
+class Unauthenticated(CourierError):
+    def __init__(self, sentence: str = "a valid credential is required") -> None:
+        super().__init__(sentence)
+
+
+class Forbidden(CourierError):
+    def __init__(self, action: str, target: str) -> None:
+        super().__init__(f"this credential may not {action} {target}")
+        self.action = action
+        self.target = target
+
+
+class TooManyRequests(CourierError):
+    def __init__(self, retry_after_ms: int) -> None:
+        super().__init__(f"too many requests; try again in {retry_after_ms} ms")
+        self.retry_after_ms = retry_after_ms
+
+
+class OffsetGone(CourierError):
+    def __init__(self, offset: int, oldest: int) -> None:
+        super().__init__(f"offset {offset} is no longer kept; the oldest is {oldest}")
+        self.offset = offset
+        self.oldest = oldest
+
+
+class Unavailable(CourierError):
+    def __init__(self, sentence: str, *, retry_after_ms: int = 1_000) -> None:
+        super().__init__(sentence)
+        self.retry_after_ms = retry_after_ms

@@ -1,0 +1,71 @@
+"""The journal's vocabulary: everything that happens is one event of one kind."""
+
+from enum import StrEnum
+
+import msgspec
+
+from courier.core.model import Json
+
+
+class EventKind(StrEnum):
+    SENT = "sent"
+    RECEIVED = "received"
+    ACKED = "acked"
+    RELEASED = "released"
+    EXTENDED = "extended"
+    LEASE_EXPIRED = "lease_expired"
+    DEAD_LETTERED = "dead_lettered"
+    DISCARDED = "discarded"
+    PURGED = "purged"
+    REDRIVEN = "redriven"
+    MOVED = "moved"
+    CANCELLED = "cancelled"
+    PUBLISHED = "published"
+    """A message reached an exchange; `detail` says how many queues got it."""
+
+    TENANT_ADDED = "tenant_added"
+    TENANT_CHANGED = "tenant_changed"
+    TENANT_DELETED = "tenant_deleted"
+    QUEUE_ADDED = "queue_added"
+    QUEUE_CHANGED = "queue_changed"
+    QUEUE_DELETED = "queue_deleted"
+    EXCHANGE_ADDED = "exchange_added"
+    EXCHANGE_CHANGED = "exchange_changed"
+    EXCHANGE_DELETED = "exchange_deleted"
+    BINDING_ADDED = "binding_added"
+    BINDING_CHANGED = "binding_changed"
+    BINDING_DELETED = "binding_deleted"
+    CREDENTIAL_ADDED = "credential_added"
+    CREDENTIAL_CHANGED = "credential_changed"
+    CREDENTIAL_DELETED = "credential_deleted"
+    RECORD_ADDED = "record_added"
+    RECORD_CHANGED = "record_changed"
+    RECORD_DELETED = "record_deleted"
+
+
+class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One change. The journal stores the fields in this order: append new ones, never reorder.
+
+    `detail` carries what only some kinds have: for `sent` the body, content type, attributes, group and delay;
+    for `released` the delay; for `dead_lettered` the reason and the target queue; and so on.
+    """
+
+    kind: str
+    at: int
+    tenant: str
+    queue_id: str | None = None
+    queue: str | None = None
+    """The queue's (or exchange's) name when it happened."""
+    seq: int | None = None
+    message_id: str | None = None
+    attempt: int | None = None
+    size: int | None = None
+    principal: str | None = None
+    detail: dict[str, Json] | None = None
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """An event and its place in the journal."""
+
+    offset: int
+    event: Event

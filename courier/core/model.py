@@ -1,0 +1,316 @@
+"""Every noun of Courier in one place.
+
+`_at` is an instant in epoch milliseconds, `_ms` a duration, `_count` a number of things.
+A live message is delayed, ready or leased; acked, dead and discarded are where its life in a queue ends:
+
+    send ──> delayed ──> ready ──> leased ──> acked
+                           ^          │
+                           └──────────┴────> dead (moved to the dead letter queue) | discarded
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import msgspec
+
+SECOND = 1_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+DEDUP_MS = 5 * MINUTE
+"""How long a FIFO queue remembers the id of a message that it has taken."""
+
+Attribute = str | int | float | bool
+Attributes = Mapping[str, Attribute]
+Json = Any
+
+
+class Kind(StrEnum):
+    """What order a queue keeps."""
+
+    STANDARD = "standard"
+    FIFO = "fifo"
+
+
+class State(IntEnum):
+    """Where a live message is. The numbers are stored; never renumber."""
+
+    DELAYED = 0
+    READY = 1
+    LEASED = 2
+
+
+class LateAck(StrEnum):
+    """What an ack means once its lease has ended but the message still exists."""
+
+    REFUSE = "refuse"
+    ACCEPT = "accept"
+
+
+class Tenant(msgspec.Struct, frozen=True, kw_only=True):
+    """Who owns queues. `aliases` holds the ids under which a dialect knows the tenant, by dialect name."""
+
+    id: str
+    created_at: int
+    aliases: dict[str, str] = {}
+
+
+class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a queue's owner may change at any time."""
+
+    delay_ms: int = 0
+    lease_ms: int = 30 * SECOND
+    retention_ms: int = 4 * DAY
+    max_attempts: int | None = None
+    """Leases before a message is dead; None means that it may fail for ever."""
+    retry_delay_ms: int = 0
+    dead_letter_queue: str | None = None
+    """The id of another queue of the same tenant."""
+    paused: bool = False
+    """A paused queue takes messages and gives none."""
+    max_body_bytes: int = 10 * 1024 * 1024
+    late_ack: LateAck = LateAck.REFUSE
+    archive_bodies: bool = True
+    """Whether the journal keeps bodies and attributes of sent messages."""
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """`key` names the queue inside the store and in receipts; it is never used again after a delete.
+
+    `annotations` are a dialect's own facts about the queue, under keys such as `cloudflare.consumer`.
+    """
+
+    key: int
+    id: str
+    tenant: str
+    name: str
+    kind: Kind = Kind.STANDARD
+    settings: QueueSettings = QueueSettings()
+    annotations: dict[str, Json] = {}
+    created_at: int = 0
+    changed_at: int = 0
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that messages are sent to and that copies them to the queues bound to it."""
+
+    id: str
+    tenant: str
+    name: str
+    annotations: dict[str, Json] = {}
+    created_at: int = 0
+    changed_at: int = 0
+
+
+class Matcher(StrEnum):
+    EQ = "eq"
+    PREFIX = "prefix"
+    ANY_OF = "any_of"
+    NONE_OF = "none_of"
+    EXISTS = "exists"
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+    RANGE = "range"
+
+
+class RuleType(StrEnum):
+    STRING = "string"
+    NUMERIC = "numeric"
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One condition on one attribute; see `core.routing` for what each matcher takes."""
+
+    attribute: str
+    type: RuleType
+    matcher: Matcher
+    value: str | float | bool | list[str] | list[float]
+
+
+class Binding(msgspec.Struct, frozen=True, kw_only=True):
+    """Exchange to queue. All rules must hold; no rule means every message."""
+
+    tenant: str
+    exchange_id: str
+    queue_id: str
+    rules: tuple[Rule, ...] = ()
+    created_at: int = 0
+    changed_at: int = 0
+
+
+class Draft(msgspec.Struct, kw_only=True, gc=False):
+    """A message as its sender describes it; None means that the queue decides."""
+
+    body: bytes
+    content_type: str = "application/octet-stream"
+    attributes: dict[str, Attribute] = {}
+    id: str | None = None
+    delay_ms: int | None = None
+    retention_ms: int | None = None
+    group: str | None = None
+    dedup_id: str | None = None
+    trace: str | None = None
+    """A W3C `traceparent`, carried from send to receive."""
+
+
+class Sent(msgspec.Struct, frozen=True, gc=False):
+    """The message is on disk; a duplicate names the message that was kept instead."""
+
+    seq: int
+    id: str
+    duplicate: bool = False
+
+
+class Published(msgspec.Struct, frozen=True, gc=False):
+    """The message is on disk in every queue that the exchange routed it to; `queue_count` may be 0."""
+
+    id: str
+    queue_count: int
+
+
+class Death(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Why and whence a message came to a dead letter queue."""
+
+    reason: str
+    source_queue: str
+    """The id of the queue it died in."""
+    attempts: int
+    died_at: int
+
+
+class Message(msgspec.Struct, kw_only=True, gc=False):
+    """A live message. `seq` is its identity inside; `id` is what callers know and need not be unique."""
+
+    seq: int
+    id: str
+    state: State
+    body: bytes
+    content_type: str
+    attributes: dict[str, Attribute]
+    attempts: int
+    """How often it has been leased in this queue, the present lease included."""
+    sent_at: int
+    entered_at: int
+    """When it came into this queue: later than `sent_at` for one that was moved."""
+    due_at: int
+    """When a delayed message turns ready, a lease ends, or since when it has been ready."""
+    discard_at: int
+    """When it is too old to keep."""
+    delay_ms: int = 0
+    """How long its sender made it wait."""
+    retention_ms: int | None = None
+    group: str | None = None
+    trace: str | None = None
+    death: Death | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.body)
+
+
+class Lease(msgspec.Struct, frozen=True, gc=False):
+    """A message in the hands of one receiver until `expires_at`; only the receipt settles it."""
+
+    message: Message
+    receipt: str
+    expires_at: int
+
+
+class Ack(msgspec.Struct, frozen=True, gc=False):
+    receipt: str
+
+
+class Release(msgspec.Struct, frozen=True, gc=False):
+    """Give a message back as a failed attempt; None means the queue's retry delay."""
+
+    receipt: str
+    delay_ms: int | None = None
+
+
+class Extend(msgspec.Struct, frozen=True, gc=False):
+    """Hold a message for `lease_ms` more, from now; the receipt stays the same."""
+
+    receipt: str
+    lease_ms: int
+
+
+Settlement = Ack | Release | Extend
+
+
+class Settled(msgspec.Struct, frozen=True, gc=False):
+    """What a settlement did: `expires_at` after an extension; `dead` when a release used up the last attempt."""
+
+    seq: int
+    id: str
+    expires_at: int | None = None
+    dead: bool = False
+
+
+class Counters(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The exact figures of a queue at one instant."""
+
+    ready_count: int = 0
+    delayed_count: int = 0
+    leased_count: int = 0
+    byte_count: int = 0
+    oldest_at: int | None = None
+    """When the message that has been longest in the queue came into it."""
+
+    @property
+    def total_count(self) -> int:
+        return self.ready_count + self.delayed_count + self.leased_count
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a queue's messages, oldest first; `next` continues after it and is None at the end."""
+
+    messages: list[Message]
+    next: str | None = None
+
+
+class Action(StrEnum):
+    """What a credential may be allowed to do."""
+
+    SEND = "send"
+    RECEIVE = "receive"
+    BROWSE = "browse"
+    MANAGE = "manage"
+    STATS = "stats"
+
+
+class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One action on queues (and exchanges) by name or id; `*` stands for all of them."""
+
+    action: Action
+    queues: tuple[str, ...] = ("*",)
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
+    """A way into one tenant. The secret itself is shown once and kept only as `secret_hash`."""
+
+    id: str
+    tenant: str
+    name: str
+    secret_hash: bytes
+    scopes: tuple[Scope, ...] = tuple(Scope(action) for action in Action)
+    enabled: bool = True
+    expires_at: int | None = None
+    requests_per_second: float | None = None
+    annotations: dict[str, Json] = {}
+    created_at: int = 0
+    changed_at: int = 0
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A document that a dialect keeps for a tenant, such as an event subscription."""
+
+    kind: str
+    tenant: str
+    id: str
+    document: Json
+    created_at: int = 0
+    changed_at: int = 0

@@ -1,0 +1,1 @@
+"""Where messages live: one protocol, one engine a folder."""

@@ -1,0 +1,160 @@
+"""The Store protocol: what an engine must do, and nothing about how.
+
+Every method that changes something returns only after the change and its journal events are on disk, in one
+transaction. A batch gets one outcome an item, in the order of the items; an item that fails leaves the others done.
+Before an engine looks at a queue it applies what time has done to it: delays and leases that ended, retention.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from courier.core.errors import CourierError
+from courier.core.events import Entry, Event
+from courier.core.model import Counters, Draft, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
+
+
+class Directory(Protocol):
+    """Who tells the store what a queue's settings are now; a queue that was deleted is None."""
+
+    def queue_of_key(self, key: int) -> Queue | None: ...
+
+    def queue_of_id(self, queue_id: str) -> Queue | None: ...
+
+
+class Signals(Protocol):
+    """Whom the store tells what has become possible; called in the event loop, after the commit."""
+
+    def ready(self, queue_key: int, count: int) -> None:
+        """`count` messages of the queue have just become ready."""
+
+    def due(self, at: int) -> None:
+        """Time will change something at `at`; call `advance` then."""
+
+
+class Parcel(msgspec.Struct, frozen=True, gc=False):
+    """A draft on its way into a queue."""
+
+    queue: Queue
+    draft: Draft
+
+
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing of the control plane as the store keeps it: the catalog knows what the document means.
+
+    `slot` is what must be unique in the whole store, such as `acme/destination/orders`.
+    """
+
+    kind: str
+    tenant: str
+    id: str
+    document: bytes
+    slot: str | None = None
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which messages a browse shows."""
+
+    states: tuple[State, ...] = (State.DELAYED, State.READY, State.LEASED)
+    id: str | None = None
+    attribute: tuple[str, str | float | bool] | None = None
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """The journal as it stands: offsets `oldest` up to, not including, `next` can be read."""
+
+    oldest: int
+    next: int
+
+
+class Store(Protocol):
+    """A durable home for queues. An engine's constructor takes where; `open` gives it what it must know."""
+
+    async def open(self, *, directory: Directory, signals: Signals) -> None: ...
+
+    async def close(self) -> None:
+        """Finish what is in hand and let go of the files."""
+
+    # -- control plane ----------------------------------------------------------------------------------------
+
+    async def load_records(self) -> list[StoredRecord]:
+        """Everything of the control plane; the catalog keeps it in memory."""
+
+    async def next_key(self) -> int:
+        """A queue key that was never given out before."""
+
+    async def change_records(
+        self, *, put: Sequence[StoredRecord] = (), delete: Sequence[StoredRecord] = (), events: Sequence[Event] = ()
+    ) -> None:
+        """Write and remove records together; raises AlreadyExists when a slot is taken by another id."""
+
+    # -- data plane -------------------------------------------------------------------------------------------
+
+    async def send(
+        self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
+    ) -> list[Sent | CourierError]:
+        """Store all parcels in one transaction; `events` are journaled with them."""
+
+    async def receive(
+        self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
+    ) -> list[Lease]:
+        """Lease up to `limit` ready messages; of a FIFO queue at most `group_limit` of each group."""
+
+    async def settle(
+        self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
+    ) -> list[Settled | CourierError]:
+        """Ack, release or extend, each by its receipt."""
+
+    async def browse(self, queue: Queue, *, now: int, where: Filter, limit: int, after: str | None = None) -> Page:
+        """Look without leasing; a filtered page may hold fewer than `limit` and still have a `next`."""
+
+    async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
+        """The oldest live message of that id; raises MessageNotFound."""
+
+    async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
+        """Remove messages whatever their state (event `kind`: purged, cancelled); returns the seqs that were there."""
+
+    async def purge(self, queue: Queue, *, upto_seq: int, limit: int, now: int, principal: str) -> int:
+        """Remove up to `limit` messages with `seq <= upto_seq`; returns how many."""
+
+    async def move(
+        self,
+        source: Queue,
+        target: Queue | None,
+        *,
+        seqs: Sequence[int] | None,
+        upto_seq: int,
+        limit: int,
+        kind: str,
+        now: int,
+        principal: str,
+    ) -> int:
+        """Move up to `limit` messages that are not leased, attempts reset; no target means where each one died."""
+
+    async def counters(self, queue: Queue, *, now: int) -> Counters: ...
+
+    async def last_seq(self) -> int:
+        """The seq of the newest message that was ever sent."""
+
+    async def advance(self, *, now: int) -> int | None:
+        """Apply what time has done to every queue; returns when there is more to do, if ever."""
+
+    # -- journal ----------------------------------------------------------------------------------------------
+
+    async def span(self) -> Span: ...
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        """Durable events from `start` on; raises OffsetGone below the oldest."""
+
+    async def trim_events(self, *, before: int) -> int:
+        """Forget events below `before`, as far as whole commits allow; returns the oldest offset that is left."""
+
+    # -- care -------------------------------------------------------------------------------------------------
+
+    async def check(self) -> list[str]:
+        """Look for damage; each finding is one sentence, none means sound."""
+
+    async def backup(self, target: Path) -> None:
+        """Write a consistent copy while the store goes on working."""

@@ -1,0 +1,20 @@
+"""What handlers may ask for; put together once by the server."""
+
+import msgspec
+
+from courier.auth.gate import Gate
+from courier.broker import Broker
+from courier.catalog import Catalog
+from courier.clock import Clock
+from courier.config import Settings
+from courier.core.receipts import Sealer
+
+
+class Services(msgspec.Struct, frozen=True):
+    broker: Broker
+    catalog: Catalog
+    auth: Gate
+    clock: Clock
+    sealer: Sealer
+    """Seals refs to messages that were only looked at."""
+    settings: Settings
