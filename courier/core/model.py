@@ -128,7 +128,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     attribute: str
     type: RuleType
     matcher: Matcher
-    value: str | float | bool | list[str] | list[float]
+    value: str | float | bool | list[str | float]
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):

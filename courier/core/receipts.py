@@ -53,7 +53,7 @@ class Sealer:
             raw = bytes.fromhex(message_id)
         except ValueError:
             return None
-        if len(raw) != 16 or not compare_digest(raw[:8], _tag(self._ids, raw[8:])):
+        if raw.hex() != message_id or not compare_digest(raw[:8], _tag(self._ids, raw[8:])):
             return None
         return int.from_bytes(raw[8:], "big")
 
@@ -65,13 +65,15 @@ def _tag(keyed: blake2b, payload: bytes) -> bytes:
 
 
 def _seal(keyed: blake2b, payload: bytes) -> str:
-    return base64.urlsafe_b64encode(payload + _tag(keyed, payload)).decode().rstrip("=")
+    return base64.urlsafe_b64encode(payload + _tag(keyed, payload)).decode()
 
 
 def _unseal(keyed: blake2b, token: str, size: int) -> bytes | None:
     try:
-        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        raw = base64.b64decode(token, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
+        return None
+    if base64.urlsafe_b64encode(raw).decode() != token:  # Python reads + and / too
         return None
     if len(raw) != size + keyed.digest_size or not compare_digest(raw[size:], _tag(keyed, raw[:size])):
         return None

@@ -1,0 +1,133 @@
+"""Tokens prove themselves: what we wrote we read back, and nothing else passes."""
+
+import base64
+import re
+import string
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from courier.core.receipts import Sealer
+
+KEY = b"k" * 32
+URL_SAFE = string.ascii_letters + string.digits + "-_"
+
+keys = st.binary(min_size=16, max_size=64)
+queue_keys = st.integers(0, 2**32 - 1)
+seqs = st.integers(0, 2**63 - 1)
+lease_numbers = st.integers(0, 2**32 - 1)
+positions = st.integers(0, 10_000)
+
+
+def other_letter(token: str, position: int, letter: str) -> str:
+    at = position % len(token)
+    assume(token[at] != letter)
+    return token[:at] + letter + token[at + 1 :]
+
+
+def flip_bit(token: str, position: int) -> str:
+    raw = bytearray(base64.urlsafe_b64decode(token))
+    bit = position % (len(raw) * 8)
+    raw[bit // 8] ^= 1 << bit % 8
+    return base64.urlsafe_b64encode(raw).decode()
+
+
+@given(key=keys, queue_key=queue_keys, seq=seqs, lease_no=lease_numbers)
+def test_a_receipt_leads_back_to_its_lease(key: bytes, queue_key: int, seq: int, lease_no: int) -> None:
+    sealer = Sealer(key)
+    assert sealer.read_receipt(sealer.receipt(queue_key, seq, lease_no)) == (queue_key, seq, lease_no)
+
+
+@given(queue_key=queue_keys, seq=seqs)
+def test_a_ref_leads_back_to_its_message(queue_key: int, seq: int) -> None:
+    sealer = Sealer(KEY)
+    assert sealer.read_ref(sealer.ref(queue_key, seq)) == (queue_key, seq)
+
+
+@given(seq=seqs)
+def test_a_minted_id_leads_back_to_its_seq(seq: int) -> None:
+    sealer = Sealer(KEY)
+    minted = sealer.message_id(seq)
+    assert sealer.seq_of(minted) == seq
+    assert re.fullmatch("[0-9a-f]{32}", minted)
+
+
+@given(seq=seqs)
+def test_the_same_key_writes_the_same_tokens_after_a_restart(seq: int) -> None:
+    before, after = Sealer(KEY), Sealer(KEY)
+    assert before.receipt(1, seq, 1) == after.receipt(1, seq, 1)
+    assert before.message_id(seq) == after.message_id(seq)
+
+
+@given(queue_key=queue_keys, seq=seqs, lease_no=lease_numbers)
+def test_tokens_need_no_escaping_in_a_url(queue_key: int, seq: int, lease_no: int) -> None:
+    sealer = Sealer(KEY)
+    assert set(sealer.receipt(queue_key, seq, lease_no) + sealer.ref(queue_key, seq)) <= set(URL_SAFE)
+
+
+@given(first=keys, second=keys, seq=seqs)
+def test_another_stores_tokens_mean_nothing(first: bytes, second: bytes, seq: int) -> None:
+    assume(first.ljust(64, b"\0") != second.ljust(64, b"\0"))
+    ours, theirs = Sealer(first), Sealer(second)
+    assert ours.read_receipt(theirs.receipt(1, seq, 1)) is None
+    assert ours.read_ref(theirs.ref(1, seq)) is None
+    assert ours.seq_of(theirs.message_id(seq)) is None
+
+
+@given(queue_key=queue_keys, seq=seqs, lease_no=lease_numbers, position=positions)
+def test_a_receipt_with_one_bit_flipped_is_refused(queue_key: int, seq: int, lease_no: int, position: int) -> None:
+    sealer = Sealer(KEY)
+    assert sealer.read_receipt(flip_bit(sealer.receipt(queue_key, seq, lease_no), position)) is None
+    assert sealer.read_ref(flip_bit(sealer.ref(queue_key, seq), position)) is None
+
+
+@given(seq=seqs, position=positions, letter=st.sampled_from(URL_SAFE + "+/=. \n"))
+def test_a_receipt_has_exactly_one_spelling(seq: int, position: int, letter: str) -> None:
+    sealer = Sealer(KEY)
+    assert sealer.read_receipt(other_letter(sealer.receipt(1, seq, 1), position, letter)) is None
+    assert sealer.read_ref(other_letter(sealer.ref(1, seq), position, letter)) is None
+
+
+@given(seq=seqs)
+def test_a_receipt_in_the_other_base64_alphabet_is_refused(seq: int) -> None:
+    sealer = Sealer(KEY)
+    token = sealer.receipt(1, seq, 1)
+    assume("-" in token or "_" in token)
+    assert sealer.read_receipt(token.replace("-", "+").replace("_", "/")) is None
+
+
+@given(seq=seqs, position=positions, letter=st.sampled_from("0123456789abcdef"))
+def test_an_altered_minted_id_is_somebody_elses(seq: int, position: int, letter: str) -> None:
+    sealer = Sealer(KEY)
+    assert sealer.seq_of(other_letter(sealer.message_id(seq), position, letter)) is None
+
+
+@given(seq=seqs)
+def test_a_minted_id_in_capitals_is_another_id(seq: int) -> None:
+    sealer = Sealer(KEY)
+    minted = sealer.message_id(seq)
+    assume(minted != minted.upper())
+    assert sealer.seq_of(minted.upper()) is None
+
+
+@given(seq=seqs, tail=st.sampled_from(["=", "==", "A", "AAAA", " ", "\n"]))
+def test_nothing_may_be_added_to_a_receipt_or_cut_from_it(seq: int, tail: str) -> None:
+    sealer = Sealer(KEY)
+    token = sealer.receipt(1, seq, 1)
+    assert sealer.read_receipt(token + tail) is None
+    assert sealer.read_receipt(token[:-1]) is None
+    assert sealer.read_receipt(token[1:]) is None
+
+
+@given(token=st.text(max_size=80))
+def test_made_up_tokens_are_refused_and_never_an_accident(token: str) -> None:
+    sealer = Sealer(KEY)
+    assert sealer.read_receipt(token) is None
+    assert sealer.read_ref(token) is None
+    assert sealer.seq_of(token) is None
+
+
+def test_a_ref_is_not_a_receipt() -> None:
+    sealer = Sealer(KEY)
+    assert sealer.read_receipt(sealer.ref(1, 2)) is None
+    assert sealer.read_ref(sealer.receipt(1, 2, 3)) is None

@@ -1,0 +1,97 @@
+"""Receivers that wait are woken in their order, once for each arrival, and never by polling."""
+
+import asyncio
+from collections.abc import Coroutine
+
+from courier.clock import FakeClock
+from courier.waiting import Arrivals
+
+QUEUE, OTHER = 1, 2
+
+
+async def settle_down() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def started(*coroutines: Coroutine[None, None, bool]) -> list[asyncio.Task[bool]]:
+    return [asyncio.create_task(each) for each in coroutines]
+
+
+def wait(arrivals: Arrivals, queue_key: int = QUEUE, *, until: int = 100) -> Coroutine[None, None, bool]:
+    return arrivals.wait(queue_key, seen=arrivals.seen(queue_key), until=until)
+
+
+async def test_an_arrival_wakes_the_receiver_that_has_waited_longest() -> None:
+    arrivals = Arrivals(FakeClock(now=0))
+    first, second = started(wait(arrivals), wait(arrivals))
+    await settle_down()
+    arrivals.ready(QUEUE, 1)
+    assert await first is True
+    await settle_down()
+    assert not second.done()
+    second.cancel()
+
+
+async def test_as_many_receivers_wake_as_messages_arrive() -> None:
+    arrivals = Arrivals(FakeClock(now=0))
+    waiters = started(*(wait(arrivals) for _ in range(3)))
+    await settle_down()
+    arrivals.ready(QUEUE, 2)
+    await settle_down()
+    assert [waiter.done() for waiter in waiters] == [True, True, False]
+    waiters[2].cancel()
+
+
+async def test_an_arrival_elsewhere_wakes_nobody_here() -> None:
+    arrivals = Arrivals(FakeClock(now=0))
+    (waiter,) = started(wait(arrivals))
+    await settle_down()
+    arrivals.ready(OTHER, 1)
+    await settle_down()
+    assert not waiter.done()
+    waiter.cancel()
+
+
+async def test_what_arrived_between_the_look_and_the_wait_ends_the_wait_at_once() -> None:
+    arrivals = Arrivals(FakeClock(now=0))
+    seen = arrivals.seen(QUEUE)
+    arrivals.ready(QUEUE, 1)
+    assert await arrivals.wait(QUEUE, seen=seen, until=100) is True
+
+
+async def test_a_wait_ends_empty_handed_at_its_time() -> None:
+    clock = FakeClock(now=0)
+    arrivals = Arrivals(clock)
+    (waiter,) = started(wait(arrivals, until=100))
+    await settle_down()
+    clock.advance(ms=100)
+    assert await waiter is False
+
+
+async def test_a_receiver_that_goes_away_passes_its_wake_up_on() -> None:
+    arrivals = Arrivals(FakeClock(now=0))
+    first, second = started(wait(arrivals), wait(arrivals))
+    await settle_down()
+    arrivals.ready(QUEUE, 1)
+    first.cancel()  # before it could act on the wake-up
+    assert await second is True
+
+
+async def test_a_receiver_that_gave_up_is_not_counted_as_woken() -> None:
+    arrivals = Arrivals(FakeClock(now=0))
+    first, second = started(wait(arrivals), wait(arrivals))
+    await settle_down()
+    first.cancel()
+    await settle_down()
+    arrivals.ready(QUEUE, 1)
+    assert await second is True
+
+
+async def test_closing_sends_everybody_home() -> None:
+    arrivals = Arrivals(FakeClock(now=0))
+    waiters = started(wait(arrivals), wait(arrivals, OTHER))
+    await settle_down()
+    arrivals.close()
+    assert await asyncio.gather(*waiters) == [False, False]
+    assert await wait(arrivals) is False
