@@ -1,0 +1,106 @@
+"""What a million waiting messages cost: time to receive, memory, and time to start."""
+
+from pathlib import Path
+from statistics import median
+
+from benchmarks.bench import Bench
+from benchmarks.client import Client
+from benchmarks.measure import Row, alternate
+from benchmarks.processes import Courier
+
+FEW = 1_000
+BATCH = 100
+TURNS_A_ROUND = 20
+CACHE_BYTES = 0
+
+
+def receive_cost(bench: Bench) -> list[Row]:
+    """Receive and ack a hundred with many waiting, by the same with few; sends in between keep the number level."""
+    with bench.courier() as (_, few), bench.courier() as (_, many):
+        for client, count in ((few, FEW), (many, bench.backlog)):
+            client.create_queue("orders")
+            client.fill("orders", count)
+        turns = alternate(lambda: _seconds(few), [lambda: _seconds(many)], rounds=bench.rounds * 2)
+    return [
+        Row(
+            name="backlog",
+            what=f"receive 100 + ack 100, {bench.backlog:,} waiting",
+            value=turns.figure() * 1_000,
+            unit="ms",
+            reference=f"{FEW:,} waiting",
+            ratios=turns.ratios(),
+            bar=1.3,
+            at_least=False,
+        )
+    ]
+
+
+def _seconds(client: Client) -> float:
+    times = []
+    for _ in range(TURNS_A_ROUND):
+        client.fill("orders", BATCH)
+        times.append(client.time_receive_and_ack("orders", limit=BATCH))
+    return median(times)
+
+
+def memory_and_start(bench: Bench) -> list[Row]:
+    """Memory for each waiting message, and how soon a server with all of them answers."""
+    data = bench.new_data()
+    with Courier(data) as server:
+        client = Client(server.port)
+        client.create_queue("orders")
+        _work(client)
+        before = server.memory_bytes()
+        client.fill("orders", bench.backlog - client.waiting("orders"))
+        _work(client)
+        grown = server.memory_bytes() - before
+    with Courier(data) as server:
+        _work(Client(server.port))
+        restarted = server.memory_bytes() - before
+    return [_memory_row(bench, grown, restarted), _start_row(bench, data)]
+
+
+def _work(client: Client) -> None:
+    """Bring every code path and cache of the server to its normal size."""
+    client.fill("orders", FEW)
+    for _ in range(TURNS_A_ROUND):
+        client.fill("orders", BATCH)
+        client.time_receive_and_ack("orders", limit=BATCH)
+
+
+def _memory_row(bench: Bench, grown: int, restarted: int) -> Row:
+    figures = [max(0, extra - CACHE_BYTES) / bench.backlog for extra in (grown, restarted)]
+    return Row(
+        name="memory",
+        what=f"memory a message, {bench.backlog:,} waiting",
+        value=max(figures),
+        unit="bytes",
+        reference="beyond SQLite's cache",
+        ratios=[max(figures)],
+        bar=100,
+        at_least=False,
+        notes={"grown_bytes": grown, "restarted_bytes": restarted, "cache_bytes": CACHE_BYTES},
+    )
+
+
+def _start_row(bench: Bench, data: Path) -> Row:
+    """Half of the starts follow a kill, so that the write-ahead log has to be recovered."""
+    times = [_start(data, kill=n % 2 == 0) for n in range(bench.rounds + 1)][1:]
+    return Row(
+        name="start",
+        what=f"start with {bench.backlog:,} waiting",
+        value=median(times),
+        unit="s",
+        reference="seconds",
+        ratios=times,
+        bar=3.0,
+        at_least=False,
+    )
+
+
+def _start(data: Path, *, kill: bool) -> float:
+    with Courier(data) as server:
+        if kill:
+            Client(server.port).fill("orders", FEW)
+            server.kill()
+        return server.start_s
