@@ -171,13 +171,14 @@ class Broker:
 
     async def purge(self, queue: Queue, *, principal: str) -> int:
         """Remove every message that is in the queue now, whatever its state; returns how many."""
-        upto_seq, total = await self._store.last_seq(), 0
+        upto_seq = await self._store.last_seq()
+        after, total = None, 0
         while True:
-            count = await self._store.purge(
-                queue, upto_seq=upto_seq, limit=CHUNK, now=self._clock.now(), principal=principal
+            step = await self._store.purge(
+                queue, upto_seq=upto_seq, after=after, limit=CHUNK, now=self._clock.now(), principal=principal
             )
-            total += count
-            if count < CHUNK:
+            after, total = step.next, total + step.count
+            if after is None:
                 return total
 
     async def remove(self, queue: Queue, seqs: Sequence[int], *, principal: str) -> list[int]:
@@ -200,6 +201,7 @@ class Broker:
 
     async def move(self, source: Queue, target: Queue, *, seqs: Sequence[int] | None = None, principal: str) -> int:
         """Move messages that are not leased, all or chosen ones, to another queue of the tenant; returns how many."""
+        _check_chosen(seqs)
         if source.key == target.key:
             raise Invalid("a queue's messages cannot be moved to itself", field="target")
         return await self._move(source, target, seqs, kind=EventKind.MOVED, principal=principal)
@@ -208,29 +210,29 @@ class Broker:
         self, queue: Queue, *, seqs: Sequence[int] | None = None, target: Queue | None = None, principal: str
     ) -> int:
         """Send dead letters back to where they died, or to `target`, with fresh attempts; returns how many."""
+        _check_chosen(seqs)
         return await self._move(queue, target, seqs, kind=EventKind.REDRIVEN, principal=principal)
 
     async def _move(
         self, source: Queue, target: Queue | None, seqs: Sequence[int] | None, *, kind: EventKind, principal: str
     ) -> int:
-        upto_seq, total = await self._store.last_seq(), 0
-        chosen = [None] if seqs is None else [seqs[i : i + CHUNK] for i in range(0, len(seqs), CHUNK)]
-        for chunk in chosen:
-            while True:
-                count = await self._store.move(
-                    source,
-                    target,
-                    seqs=chunk,
-                    upto_seq=upto_seq,
-                    limit=CHUNK,
-                    kind=kind,
-                    now=self._clock.now(),
-                    principal=principal,
-                )
-                total += count
-                if chunk is not None or count < CHUNK:
-                    break
-        return total
+        upto_seq = await self._store.last_seq()
+        after, total = None, 0
+        while True:
+            step = await self._store.move(
+                source,
+                target,
+                seqs=seqs,
+                upto_seq=upto_seq,
+                after=after,
+                limit=CHUNK,
+                kind=kind,
+                now=self._clock.now(),
+                principal=principal,
+            )
+            after, total = step.next, total + step.count
+            if after is None:
+                return total
 
     # -- journal ----------------------------------------------------------------------------------------------
 
@@ -258,6 +260,11 @@ def only(outcomes: Sequence[T | CourierError]) -> T:
 def _check_count(count: int, limit: int) -> None:
     if not 1 <= count <= limit:
         raise BatchTooLarge(count, limit)
+
+
+def _check_chosen(seqs: Sequence[int] | None) -> None:
+    if seqs is not None:
+        _check_count(len(seqs), limits.BATCH_COUNT)
 
 
 def _check_settlement(settlement: Settlement) -> CourierError | None:

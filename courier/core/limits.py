@@ -37,7 +37,8 @@ SETTING_RANGES: dict[str, tuple[int, int]] = {
 def check_name(name: str) -> None:
     if not NAME.fullmatch(name):
         raise Invalid(
-            "a name has 1 to 127 letters, digits, dots, underscores, hyphens and slashes and starts with a letter or digit",
+            "a name has 1 to 127 letters, digits, dots, underscores, hyphens and slashes and starts with a letter"
+            " or digit",
             field="name",
         )
 

@@ -1,7 +1,8 @@
 """Tokens that prove themselves: receipts for leases, refs for messages that were only looked at, minted message ids.
 
-Each carries the numbers that find a row at once and a keyed checksum, so that a made-up or altered token is told
-from one that has merely grown old, and nothing need be stored to do so.
+Each holds the numbers that find a row at once, sealed: a keyed checksum tells a made-up or altered token from one that
+has merely grown old, and a pad made from that checksum hides the numbers, which would tell a tenant how busy the others
+are. Nothing need be stored to read a token back.
 """
 
 import base64
@@ -12,69 +13,86 @@ from hmac import compare_digest
 
 _RECEIPT = struct.Struct(">IQI")  # queue key, seq, lease number
 _REF = struct.Struct(">IQ")
-# Payload and tag together are a multiple of three bytes: base64 then has exactly one spelling of each token.
-_RECEIPT_TAG = 14
-_REF_TAG = 15
+_ID = struct.Struct(">Q")
+
+
+class _Seal:
+    """One kind of token: `tag ‖ payload ⊕ pad(tag)`, the tag being a keyed hash of the payload."""
+
+    def __init__(self, key: bytes, name: bytes, *, tag_bytes: int, payload_bytes: int) -> None:
+        self._tag = blake2b(key=key, person=name + b"-tag", digest_size=tag_bytes)
+        self._pad = blake2b(key=key, person=name + b"-pad", digest_size=payload_bytes)
+        self._tag_bytes = tag_bytes
+        self._token_bytes = tag_bytes + payload_bytes
+
+    def close(self, payload: bytes) -> bytes:
+        tag = _digest(self._tag, payload)
+        return tag + _xor(payload, _digest(self._pad, tag))
+
+    def open(self, token: bytes) -> bytes | None:
+        """The payload, or None for a token that we never wrote."""
+        if len(token) != self._token_bytes:
+            return None
+        tag = token[: self._tag_bytes]
+        payload = _xor(token[self._tag_bytes :], _digest(self._pad, tag))
+        return payload if compare_digest(tag, _digest(self._tag, payload)) else None
 
 
 class Sealer:
     """Writes and reads tokens under one secret key of the store."""
 
     def __init__(self, key: bytes) -> None:
-        self._receipts = blake2b(key=key, digest_size=_RECEIPT_TAG, person=b"receipt")
-        self._refs = blake2b(key=key, digest_size=_REF_TAG, person=b"ref")
-        self._ids = blake2b(key=key, digest_size=8, person=b"id")
+        # A whole token is a multiple of three bytes: base64 then has exactly one spelling of it.
+        self._receipts = _Seal(key, b"receipt", tag_bytes=14, payload_bytes=_RECEIPT.size)
+        self._refs = _Seal(key, b"ref", tag_bytes=15, payload_bytes=_REF.size)
+        self._ids = _Seal(key, b"id", tag_bytes=8, payload_bytes=_ID.size)
 
     def receipt(self, queue_key: int, seq: int, lease_no: int) -> str:
-        return _seal(self._receipts, _RECEIPT.pack(queue_key, seq, lease_no))
+        return _encode(self._receipts.close(_RECEIPT.pack(queue_key, seq, lease_no)))
 
     def read_receipt(self, token: str) -> tuple[int, int, int] | None:
         """(queue key, seq, lease number), or None for a token that we never wrote."""
-        payload = _unseal(self._receipts, token, _RECEIPT.size)
+        payload = self._receipts.open(_decode(token))
         return _RECEIPT.unpack(payload) if payload else None
 
     def ref(self, queue_key: int, seq: int) -> str:
-        return _seal(self._refs, _REF.pack(queue_key, seq))
+        return _encode(self._refs.close(_REF.pack(queue_key, seq)))
 
     def read_ref(self, token: str) -> tuple[int, int] | None:
-        payload = _unseal(self._refs, token, _REF.size)
+        payload = self._refs.open(_decode(token))
         return _REF.unpack(payload) if payload else None
 
     def message_id(self, seq: int) -> str:
         """32 hex digits that lead back to `seq`, so that a minted id needs no index."""
-        payload = seq.to_bytes(8, "big")
-        return _tag(self._ids, payload).hex() + payload.hex()
+        return self._ids.close(_ID.pack(seq)).hex()
 
     def seq_of(self, message_id: str) -> int | None:
         """The seq inside an id that we minted; None for any other id."""
-        if len(message_id) != 32:
-            return None
         try:
             raw = bytes.fromhex(message_id)
         except ValueError:
             return None
-        if raw.hex() != message_id or not compare_digest(raw[:8], _tag(self._ids, raw[8:])):
-            return None
-        return int.from_bytes(raw[8:], "big")
+        payload = self._ids.open(raw) if raw.hex() == message_id else None
+        return int.from_bytes(payload, "big") if payload else None
 
 
-def _tag(keyed: blake2b, payload: bytes) -> bytes:
+def _digest(keyed: blake2b, data: bytes) -> bytes:
     digest = keyed.copy()
-    digest.update(payload)
+    digest.update(data)
     return digest.digest()
 
 
-def _seal(keyed: blake2b, payload: bytes) -> str:
-    return base64.urlsafe_b64encode(payload + _tag(keyed, payload)).decode()
+def _xor(left: bytes, right: bytes) -> bytes:
+    mixed = int.from_bytes(left, "big") ^ int.from_bytes(right, "big")
+    return mixed.to_bytes(len(left), "big")
 
 
-def _unseal(keyed: blake2b, token: str, size: int) -> bytes | None:
+def _encode(token: bytes) -> str:
+    return base64.urlsafe_b64encode(token).decode()
+
+
+def _decode(token: str) -> bytes:
     try:
-        raw = base64.b64decode(token, altchars=b"-_", validate=True)
+        return base64.b64decode(token, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        return None
-    if base64.urlsafe_b64encode(raw).decode() != token:  # Python reads + and / too
-        return None
-    if len(raw) != size + keyed.digest_size or not compare_digest(raw[size:], _tag(keyed, raw[:size])):
-        return None
-    return raw[:size]
+        return b""

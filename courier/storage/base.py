@@ -69,6 +69,17 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     next: int
 
 
+class Moved(msgspec.Struct, frozen=True):
+    """How many messages one step of a purge or a move took, and where the next step goes on, if there is one."""
+
+    count: int
+    next: str | None = None
+
+
+class CannotOpen(Exception):
+    """The store cannot be used at all; its text says why and what to do. Raised by `open` only."""
+
+
 class Store(Protocol):
     """A durable home for queues. An engine's constructor takes where; `open` gives it what it must know."""
 
@@ -116,8 +127,10 @@ class Store(Protocol):
     async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
         """Remove messages whatever their state (event `kind`: purged, cancelled); returns the seqs that were there."""
 
-    async def purge(self, queue: Queue, *, upto_seq: int, limit: int, now: int, principal: str) -> int:
-        """Remove up to `limit` messages with `seq <= upto_seq`; returns how many."""
+    async def purge(
+        self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
+    ) -> Moved:
+        """Remove messages with `seq <= upto_seq`, looking at up to `limit` of them after a cursor."""
 
     async def move(
         self,
@@ -126,12 +139,16 @@ class Store(Protocol):
         *,
         seqs: Sequence[int] | None,
         upto_seq: int,
+        after: str | None,
         limit: int,
         kind: str,
         now: int,
         principal: str,
-    ) -> int:
-        """Move up to `limit` messages that are not leased, attempts reset; no target means where each one died."""
+    ) -> Moved:
+        """Move messages that are not leased, attempts reset, looking at up to `limit` of them after a cursor.
+
+        No target means where each one died; one that died nowhere, or in a queue that is gone, stays.
+        """
 
     async def counters(self, queue: Queue, *, now: int) -> Counters: ...
 
@@ -147,6 +164,9 @@ class Store(Protocol):
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         """Durable events from `start` on; raises OffsetGone below the oldest."""
+
+    async def offset_at(self, at: int) -> int:
+        """The offset of the first event that was committed at `at` or later; the next offset when there is none."""
 
     async def trim_events(self, *, before: int) -> int:
         """Forget events below `before`, as far as whole commits allow; returns the oldest offset that is left."""

@@ -1,0 +1,252 @@
+"""Group commit: everybody who waits shares one transaction and one fsync.
+
+Operations run on the event loop, one after the other, inside one transaction; then the log is synced in a thread
+while the loop reads the next requests, and only then do the callers hear of it. An operation that raises is undone
+alone: the transaction is rolled back and every operation of the batch runs again, each in a transaction of its own.
+"""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import TypeVar, cast
+
+import msgspec
+
+from courier.core.errors import CourierError, Unavailable
+from courier.storage.base import Signals
+from courier.storage.sqlite.ledger import Ledger, Operation, Tx
+from courier.storage.sqlite.queries import Q
+from courier.telemetry.histogram import Histogram
+
+T = TypeVar("T")
+Waiting = tuple[Operation, "asyncio.Future[object]"]
+
+CHECKPOINT_CHANGES = 20_000
+"""Row changes after which the log is copied into the database, in the background."""
+LOG_PAGES = 16_384
+"""A log this long (64 MiB) is brought to its end, so that the next commit starts it anew."""
+RECOVERY_MS = 1_000
+
+
+class Metrics:
+    """What the commits of this process have cost."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.operations = 0
+        self.batch_sizes = Histogram((1, 2, 5, 10, 20, 50, 100, 200, 500, 1000))
+        self.sync_seconds = Histogram((0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5))
+
+
+class GroupCommit:
+    """The only writer. `submit` queues an operation; its result arrives when it is on disk."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        checkpoint_db: sqlite3.Connection,
+        log: int,
+        ledger: Ledger,
+        signals: Signals,
+        *,
+        sync: Callable[[int], None] = os.fdatasync,
+        journal: bool = True,
+    ) -> None:
+        self.metrics = Metrics()
+        self.failure: str | None = None
+        self.durable_offset = ledger.next_offset
+        self._db = db
+        self._checkpoint_db = checkpoint_db
+        self._log = log
+        self._ledger = ledger
+        self._signals = signals
+        self._sync = sync
+        self._journal = journal
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._pending: list[Waiting] = []
+        self._busy = False
+        self._sync_thread = ThreadPoolExecutor(1, "courier-sync")
+        self._checkpoint_thread = ThreadPoolExecutor(1, "courier-checkpoint")
+        self._checkpointing = False
+        self._checkpointed_changes = db.total_changes
+        self._idle: asyncio.Event = asyncio.Event()
+        self._idle.set()
+        self._announced: dict[int, int] = {}
+        self._retry_at = 0.0
+
+    async def submit(self, operation: Callable[[Tx], T]) -> T:
+        """Run an operation in the next commit; returns, or raises what it raised, once that is durable."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[object] = loop.create_future()
+        self._pending.append((operation, future))
+        if not self._busy:
+            self._busy = True
+            self._idle.clear()
+            loop.call_soon(self._commit)  # whatever else this turn of the loop submits comes along
+        return cast(T, await future)
+
+    def wake(self, at: int) -> None:
+        self._signals.due(at)
+
+    async def close(self) -> None:
+        """Finish what is in hand."""
+        await self._idle.wait()
+        self._sync_thread.shutdown()
+        self._checkpoint_thread.shutdown()
+
+    # -- one commit -------------------------------------------------------------------------------------------
+
+    def _commit(self) -> None:
+        batch = [waiting for waiting in self._pending if not waiting[1].done()]
+        self._pending = []
+        if self.failure is not None and not self._recover():
+            self._finish([(future, Unavailable(self.failure)) for _, future in batch])
+            return
+        changes = self._db.total_changes
+        results = self._run_together(batch)
+        if self._db.total_changes == changes:
+            self._finish(results)
+            return
+        self.metrics.commits += 1
+        self.metrics.operations += len(batch)
+        self.metrics.batch_sizes.observe(len(batch))
+        started = perf_counter()
+        syncing = asyncio.get_running_loop().run_in_executor(self._sync_thread, self._sync, self._log)
+        syncing.add_done_callback(lambda done: self._synced(done, results, started))
+
+    def _run_together(self, batch: list[Waiting]) -> list[tuple["asyncio.Future[object]", object]]:
+        try:
+            results = self._transact([operation for operation, _ in batch])
+        except Exception:
+            return [(future, self._run_alone(operation)) for operation, future in batch]
+        return [(future, result) for (_, future), result in zip(batch, results, strict=True)]
+
+    def _run_alone(self, operation: Operation) -> object:
+        try:
+            return self._transact([operation])[0]
+        except CourierError as error:
+            return error
+        except sqlite3.Error as error:
+            return Unavailable(_reason(error))
+        except Exception as error:
+            return error
+
+    def _transact(self, operations: list[Operation]) -> list[object]:
+        tx = Tx(self._db, self._ledger)
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            results = [operation(tx) for operation in operations]
+            self._write(tx)
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            tx.undo()
+            raise
+        tx.keep()
+        for key, count in tx.ready.items():
+            self._announced[key] = self._announced.get(key, 0) + count
+        if tx.dues:
+            self._signals.due(min(tx.dues)[0])
+        return results
+
+    def _write(self, tx: Tx) -> None:
+        """What every commit adds: the tallies that changed, and its events as one row of the journal."""
+        if rows := tx.changed_tallies():
+            tx.executemany(Q.put_tally, rows)
+        if not self._journal:
+            tx.events.clear()
+        if tx.events:
+            blob = self._encode(tx.events)
+            start, at = self._ledger.next_offset, tx.events[-1].at
+            tx.execute(Q.insert_journal, (start, len(tx.events), at, tx.next_seq, blob))
+
+    def _synced(
+        self,
+        done: "asyncio.Future[None]",
+        results: list[tuple["asyncio.Future[object]", object]],
+        started: float,
+    ) -> None:
+        self.metrics.sync_seconds.observe(perf_counter() - started)
+        if error := done.exception():
+            # The kernel may have dropped the pages, so a second fsync proves nothing: nobody hears of success until
+            # a checkpoint has written everything anew.
+            self.failure = f"the disk did not take the last write: {error}"
+            results = [(future, Unavailable(self.failure)) for future, _ in results]
+        self._finish(results)
+
+    def _finish(self, results: list[tuple["asyncio.Future[object]", object]]) -> None:
+        if self.failure is None:
+            self.durable_offset = self._ledger.next_offset
+            announced, self._announced = self._announced, {}
+            for key, count in announced.items():
+                self._signals.ready(key, count)
+        for future, result in results:
+            if not future.done():
+                if isinstance(result, BaseException):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
+        if self._pending:
+            self._commit_soon()
+        else:
+            self._busy = False
+            self._idle.set()
+        if self._db.total_changes - self._checkpointed_changes > CHECKPOINT_CHANGES and not self._checkpointing:
+            self._start_checkpoint()
+
+    def _commit_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._commit)
+
+    # -- care of the log --------------------------------------------------------------------------------------
+
+    def _recover(self) -> bool:
+        """After a failed sync: write all pages anew through a checkpoint, at most once a second."""
+        if perf_counter() < self._retry_at:
+            return False
+        self._retry_at = perf_counter() + RECOVERY_MS / 1_000
+        try:
+            busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                return False
+            self._sync(self._log)
+        except (sqlite3.Error, OSError) as error:
+            self.failure = f"the disk did not take the last write: {error}"
+            return False
+        self.failure = None
+        return True
+
+    def _start_checkpoint(self) -> None:
+        self._checkpointing = True
+        self._checkpointed_changes = self._db.total_changes
+        copying = asyncio.get_running_loop().run_in_executor(self._checkpoint_thread, self._copy_log)
+        copying.add_done_callback(self._copied_log)
+
+    def _copy_log(self) -> int:
+        """Copy the log into the database while commits go on; returns how long the log is."""
+        _, pages, _ = self._checkpoint_db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return int(pages)
+
+    def _copied_log(self, done: "asyncio.Future[int]") -> None:
+        self._checkpointing = False
+        if done.cancelled() or done.exception():
+            return
+        if done.result() > LOG_PAGES and not self._db.in_transaction:
+            # What came since is little; with nothing left to copy the next commit starts the log from its beginning.
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def _reason(error: sqlite3.Error) -> str:
+    """What to tell a caller whose write SQLite refused."""
+    match getattr(error, "sqlite_errorname", ""):
+        case "SQLITE_FULL":
+            return "the disk is full; free some space, then try again"
+        case name if name.startswith("SQLITE_READONLY"):
+            return "the data directory is read-only; make it writable, then try again"
+        case name if name.startswith("SQLITE_CORRUPT") or name == "SQLITE_NOTADB":
+            return "the data is damaged; stop Courier and run `courier doctor`"
+        case _:
+            return f"the store cannot write: {error}"

@@ -1,0 +1,386 @@
+"""The embedded engine as a Store."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from courier.core.errors import AlreadyExists, CourierError, OffsetGone, QueueNotFound, Unavailable
+from courier.core.events import Entry, Event, EventKind
+from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
+from courier.core.receipts import Sealer
+from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, Signals, Span, StoredRecord
+from courier.storage.sqlite import browsing, care, leasing, passing, sending
+from courier.storage.sqlite.commit import GroupCommit, Metrics
+from courier.storage.sqlite.connection import DATABASE, connect, migrate, prepare, sync_directory
+from courier.storage.sqlite.ledger import Ledger, Tally, Tx
+from courier.storage.sqlite.queries import Q
+
+T = TypeVar("T")
+
+MIN_FREE_BYTES = 64 * 1024 * 1024
+"""Room kept on the disk for acks, releases and checkpoints once sends are refused."""
+EVENT_BYTES = 32 * 1024 * 1024
+"""About how much of the journal one read decodes."""
+
+_events = msgspec.msgpack.Decoder(list[Event])
+_queue = msgspec.msgpack.Decoder(Queue)
+
+
+class SqliteStore:
+    """One directory, one process, one file. `sync` and `journal` are there for tests and measurements."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        min_free_bytes: int = MIN_FREE_BYTES,
+        sync: Callable[[int], None] = os.fdatasync,
+        journal: bool = True,
+    ) -> None:
+        self.path = directory
+        self._min_free_bytes = min_free_bytes
+        self._sync = sync
+        self._journal = journal
+        self._ledger = Ledger()
+        self._doomed: dict[int, Queue] = {}
+        self._oldest_offset = 0
+        self._dedup_due = 0
+
+    async def open(self, *, directory: Directory, signals: Signals) -> None:
+        """Take the directory, bring the schema up to date and load the figures; raises CannotOpen."""
+        self._directory = directory
+        self._lock = prepare(self.path)
+        try:
+            self._open_files()
+        except sqlite3.Error as error:
+            self._lock.release()
+            raise CannotOpen(f"the store in {self.path} cannot be opened: {error}; run `courier doctor`") from error
+        except BaseException:
+            self._lock.release()
+            raise
+        self._commit = GroupCommit(
+            self._db,
+            self._checkpoint_db,
+            self._log,
+            self._ledger,
+            signals,
+            sync=self._sync,
+            journal=self._journal,
+        )
+
+    def _open_files(self) -> None:
+        path = self.path / DATABASE
+        self._db = connect(path)
+        migrate(self._db)
+        self._checkpoint_db = connect(path)
+        self._reader = connect(path, read_only=True)
+        self.sealer = Sealer(self._seal_key())
+        self._load()
+        # The log exists now, and stays for as long as a connection is open.
+        self._log = os.open(f"{path}-wal", os.O_RDWR)
+        os.fsync(self._log)
+        sync_directory(self.path)
+
+    def _seal_key(self) -> bytes:
+        row = self._db.execute(Q.read_meta, ("seal_key",)).fetchone()
+        key: bytes = row[0] if row else os.urandom(32)
+        self._db.execute(Q.put_meta, ("seal_key", key))  # also makes sure that there is a log to sync
+        return key
+
+    def _load(self) -> None:
+        ledger = self._ledger
+        for key, ready, delayed, leased, size in self._db.execute(Q.read_tallies):
+            ledger.tallies[key] = Tally(key, [delayed, ready, leased], size, next_due=0)
+            ledger.note(0, key)
+        edges = self._db.execute(Q.journal_edges).fetchone()
+        if edges:
+            self._oldest_offset, ledger.next_offset, ledger.next_seq = edges
+        (newest,) = self._db.execute("SELECT max(seq) FROM message").fetchone()
+        ledger.next_seq = max(ledger.next_seq, (newest or 0) + 1)
+
+    async def close(self) -> None:
+        await self._commit.close()
+        self._reader.close()
+        self._checkpoint_db.close()
+        self._db.close()
+        os.close(self._log)
+        self._lock.release()
+
+    @property
+    def metrics(self) -> Metrics:
+        return self._commit.metrics
+
+    @property
+    def unavailable_reason(self) -> str | None:
+        """Why the store takes no messages now, if so."""
+        return self._commit.failure or self._full()
+
+    def _full(self) -> str | None:
+        stat = os.statvfs(self.path)
+        free = stat.f_bavail * stat.f_frsize
+        if free >= self._min_free_bytes:
+            return None
+        return f"the disk is almost full ({free // 1024} KiB left); free some space, or receive and ack messages"
+
+    # -- control plane ----------------------------------------------------------------------------------------
+
+    async def load_records(self) -> list[StoredRecord]:
+        records = []
+        for kind, tenant, id_, slot, document in self._db.execute(Q.read_records):
+            if kind == "doomed":
+                queue = _queue.decode(document)
+                self._doom(queue)
+            else:
+                records.append(StoredRecord(kind=kind, tenant=tenant, id=id_, slot=slot, document=document))
+        return records
+
+    async def next_key(self) -> int:
+        def operation(tx: Tx) -> int:
+            row = tx.execute(Q.read_meta, ("next_key",)).fetchone()
+            key = int(row[0]) if row else 1
+            tx.execute(Q.put_meta, ("next_key", key + 1))
+            return key
+
+        return await self._commit.submit(operation)
+
+    async def change_records(
+        self, *, put: Sequence[StoredRecord] = (), delete: Sequence[StoredRecord] = (), events: Sequence[Event] = ()
+    ) -> None:
+        def operation(tx: Tx) -> None:
+            for record in delete:
+                query = Q.doom_record if record.kind == "queue" else Q.delete_record
+                where = (record.tenant, record.id)
+                tx.execute(query, where if record.kind == "queue" else (record.kind, *where))
+            for record in put:
+                try:
+                    tx.execute(Q.put_record, (record.kind, record.tenant, record.id, record.slot, record.document))
+                except sqlite3.IntegrityError:
+                    raise AlreadyExists(record.kind, (record.slot or record.id).rpartition("/")[2]) from None
+            tx.events.extend(events)
+
+        await self._commit.submit(operation)
+        for record in delete:
+            if record.kind == "queue":
+                self._doom(_queue.decode(record.document))
+        for record in put:
+            if record.kind == "queue":
+                self._look_again(_queue.decode(record.document).key)
+
+    def _doom(self, queue: Queue) -> None:
+        self._doomed[queue.key] = queue
+        self._look_again(queue.key)
+
+    def _look_again(self, key: int) -> None:
+        """Settings such as retention may have changed what is due when."""
+        self._ledger.tally(key).next_due = 0
+        self._ledger.note(0, key)
+        self._commit.wake(0)
+
+    # -- data plane -------------------------------------------------------------------------------------------
+
+    async def send(
+        self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
+    ) -> list[Sent | CourierError]:
+        if reason := self._full():
+            raise Unavailable(reason)
+
+        def operation(tx: Tx) -> list[Sent | CourierError]:
+            tx.events.extend(events)
+            return sending.send(
+                tx, parcels, directory=self._directory, sealer=self.sealer, now=now, principal=principal
+            )
+
+        return await self._commit.submit(operation)
+
+    async def receive(
+        self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
+    ) -> list[Lease]:
+        def operation(tx: Tx) -> list[Lease]:
+            live = self._live(tx, queue, now)
+            return leasing.receive(
+                tx,
+                live,
+                sealer=self.sealer,
+                limit=limit,
+                lease_ms=lease_ms,
+                group_limit=group_limit,
+                now=now,
+                principal=principal,
+            )
+
+        return await self._commit.submit(operation)
+
+    async def settle(
+        self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
+    ) -> list[Settled | CourierError]:
+        def operation(tx: Tx) -> list[Settled | CourierError]:
+            live = self._live(tx, queue, now)
+            return leasing.settle(
+                tx, live, settlements, directory=self._directory, sealer=self.sealer, now=now, principal=principal
+            )
+
+        return await self._commit.submit(operation)
+
+    async def browse(self, queue: Queue, *, now: int, where: Filter, limit: int, after: str | None = None) -> Page:
+        await self._catch_up(queue, now)
+        return browsing.browse(self._db, queue, self.sealer, where, limit=limit, after=after)
+
+    async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
+        await self._catch_up(queue, now)
+        return browsing.read_message(self._db, queue, self.sealer, message_id)
+
+    async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
+        def operation(tx: Tx) -> list[int]:
+            live = self._live(tx, queue, now)
+            return browsing.remove_chosen(tx, live, seqs, kind=EventKind(kind), now=now, principal=principal)
+
+        return await self._commit.submit(operation)
+
+    async def purge(
+        self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
+    ) -> Moved:
+        def operation(tx: Tx) -> Moved:
+            live = self._live(tx, queue, now)
+            return browsing.purge(tx, live, upto_seq=upto_seq, after=after, limit=limit, now=now, principal=principal)
+
+        return await self._commit.submit(operation)
+
+    async def move(
+        self,
+        source: Queue,
+        target: Queue | None,
+        *,
+        seqs: Sequence[int] | None,
+        upto_seq: int,
+        after: str | None,
+        limit: int,
+        kind: str,
+        now: int,
+        principal: str,
+    ) -> Moved:
+        def operation(tx: Tx) -> Moved:
+            return browsing.move(
+                tx,
+                self._live(tx, source, now),
+                target and self._live(tx, target, now),
+                directory=self._directory,
+                seqs=seqs,
+                upto_seq=upto_seq,
+                after=after,
+                limit=limit,
+                kind=EventKind(kind),
+                now=now,
+                principal=principal,
+            )
+
+        return await self._commit.submit(operation)
+
+    async def counters(self, queue: Queue, *, now: int) -> Counters:
+        await self._catch_up(queue, now)
+        tally = self._ledger.tally(queue.key)
+        oldest = None
+        if tally.total:
+            entered = [
+                self._db.execute(query, (queue.key,)).fetchone()[0]
+                for query in (Q.oldest_entered, Q.oldest_entered_own)
+            ]
+            oldest = min((at for at in entered if at is not None), default=None)
+        return Counters(
+            ready_count=tally.counts[State.READY],
+            delayed_count=tally.counts[State.DELAYED],
+            leased_count=tally.counts[State.LEASED],
+            byte_count=tally.bytes,
+            oldest_at=oldest,
+        )
+
+    async def last_seq(self) -> int:
+        return self._ledger.next_seq - 1
+
+    def _live(self, tx: Tx, queue: Queue, now: int) -> Queue:
+        """The queue as its settings are now, with time applied; it may have been deleted since the caller looked."""
+        live = self._directory.queue_of_key(queue.key)
+        if live is None:
+            raise QueueNotFound(queue.name)
+        passing.apply_time(tx, live, directory=self._directory, now=now)
+        return live
+
+    async def _catch_up(self, queue: Queue, now: int) -> None:
+        """Apply time before a look, step by step, so that the figures are exact."""
+        while self._ledger.tally(queue.key).next_due <= now:
+            await self._commit.submit(lambda tx: self._live(tx, queue, now))
+
+    # -- time -------------------------------------------------------------------------------------------------
+
+    async def advance(self, *, now: int) -> int | None:
+        if self._commit.failure is not None:
+            await self._commit.submit(lambda tx: None)  # tries to recover, or raises
+        while (key := self._ledger.due(now)) is not None:
+            await self._commit.submit(partial(self._pass_time, key=key, now=now))
+        while self._dedup_due <= now:
+            more = await self._commit.submit(lambda tx: _forget_dedup(tx, now))
+            self._dedup_due = now if more else now + MINUTE
+        return self._ledger.next_due()
+
+    def _pass_time(self, tx: Tx, *, key: int, now: int) -> None:
+        queue = self._directory.queue_of_key(key)
+        if queue is not None:
+            passing.apply_time(tx, queue, directory=self._directory, now=now)
+        elif key in self._doomed:
+            if passing.sweep(tx, self._doomed[key], now=now):
+                del self._doomed[key]
+            else:
+                self._ledger.note(0, key)
+
+    # -- journal ----------------------------------------------------------------------------------------------
+
+    async def span(self) -> Span:
+        return Span(oldest=self._oldest_offset, next=self._commit.durable_offset)
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        if start < self._oldest_offset:
+            raise OffsetGone(start, self._oldest_offset)
+        durable = self._commit.durable_offset
+        if start >= durable:
+            return []
+        return await asyncio.to_thread(self._decode_events, start, min(limit, durable - start), durable)
+
+    def _decode_events(self, start: int, limit: int, durable: int) -> list[Entry]:
+        entries: list[Entry] = []
+        size = 0
+        for first, _, blob in self._reader.execute(Q.read_journal, {"offset": start, "durable": durable}):
+            events = _events.decode(blob)
+            skip = max(0, start - first)
+            entries.extend(Entry(first + i, events[i]) for i in range(skip, len(events)))
+            size += len(blob)
+            if len(entries) >= limit or size >= EVENT_BYTES:
+                break
+        return entries[:limit]
+
+    async def trim_events(self, *, before: int) -> int:
+        await self._commit.submit(lambda tx: tx.execute(Q.trim_journal, {"before": before}).rowcount)
+        self._oldest_offset = self._db.execute(Q.journal_edges).fetchone()[0] or 0
+        return self._oldest_offset
+
+    async def offset_at(self, at: int) -> int:
+        """The offset of the first event that was committed at `at` or later."""
+        found = self._db.execute(Q.offset_at, (at,)).fetchone()[0]
+        return self._ledger.next_offset if found is None else int(found)
+
+    # -- care -------------------------------------------------------------------------------------------------
+
+    async def check(self) -> list[str]:
+        return await asyncio.to_thread(care.check, self.path)
+
+    async def backup(self, target: Path) -> None:
+        await asyncio.to_thread(care.backup, self.path, target)
+
+
+def _forget_dedup(tx: Tx, now: int) -> bool:
+    """Forget ids whose time is over; whether there may be more of them."""
+    return tx.execute(Q.forget_dedup, {"now": now, "limit": passing.STEP}).rowcount == passing.STEP

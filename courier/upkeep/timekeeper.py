@@ -1,0 +1,73 @@
+"""Lets time pass for the store: sleeps until something is due, applies it, and trims the journal now and then."""
+
+import asyncio
+import contextlib
+import logging
+
+from courier.clock import Clock
+from courier.core.errors import CourierError
+from courier.core.model import MINUTE, SECOND
+from courier.storage.base import Store
+
+TICK_MS = MINUTE
+"""At least this often there is a look, whatever was announced."""
+RETRY_MS = SECOND
+
+log = logging.getLogger(__name__)
+
+
+class Timekeeper:
+    """Run it as one task beside the server. `due` is the store's way to say that something will happen sooner."""
+
+    def __init__(self, store: Store, clock: Clock, *, journal_ms: int | None = None) -> None:
+        self._store = store
+        self._clock = clock
+        self._journal_ms = journal_ms
+        self._next_trim_at = 0
+        self._wake_at = 0
+        self._sooner = asyncio.Event()
+
+    def due(self, at: int) -> None:
+        if at < self._wake_at:
+            self._wake_at = at
+            self._sooner.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._wake_at = await self._pass_time()
+            await self._sleep()
+
+    async def _pass_time(self) -> int:
+        """Apply what is due; returns when to look again. What is announced meanwhile is not missed."""
+        now = self._clock.now()
+        self._wake_at = now + TICK_MS
+        try:
+            upcoming = await self._store.advance(now=now)
+            await self._trim(now)
+        except CourierError as error:
+            log.warning("upkeep waits: %s", error)
+            return now + RETRY_MS
+        return min(self._wake_at, now + TICK_MS if upcoming is None else upcoming)
+
+    async def _sleep(self) -> None:
+        while self._clock.now() < self._wake_at:
+            self._sooner.clear()
+            alarm = asyncio.ensure_future(self._clock.sleep_until(self._wake_at))
+            sooner = asyncio.ensure_future(self._sooner.wait())
+            try:
+                await asyncio.wait((alarm, sooner), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (alarm, sooner):
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
+
+    async def _trim(self, now: int) -> None:
+        """Forget events that are older than the journal is meant to be."""
+        if self._journal_ms is None or now < self._next_trim_at:
+            return
+        self._next_trim_at = now + TICK_MS
+        before = await self._store.offset_at(now - self._journal_ms)
+        if before > (await self._store.span()).oldest:
+            await self._store.trim_events(before=before)
