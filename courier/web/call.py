@@ -114,6 +114,7 @@ class Route(msgspec.Struct, frozen=True):
     """`pattern` is a path with `{names}`; a literal segment wins over a name.
 
     A public route is served without a credential; its call's principal is ANONYMOUS.
+    A route that waits (long poll) has its handler cancelled when the client goes away; any other runs to its end.
     """
 
     method: str
@@ -121,6 +122,7 @@ class Route(msgspec.Struct, frozen=True):
     handler: Handler
     public: bool = False
     body_limit: int | None = None
+    waits: bool = False
 
 
 ANONYMOUS = Principal(id="anonymous", tenant="", scopes=())

@@ -1,0 +1,1 @@
+"""What Courier tells about itself: logs, metrics, traces."""

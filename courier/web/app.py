@@ -1,0 +1,182 @@
+"""The ASGI application: from a request to its route, its caller, its handler, and back. No framework in between."""
+
+import logging
+import time
+from collections.abc import Sequence
+
+from courier.core.errors import CourierError, TooManyRequests, Unauthenticated
+from courier.telemetry.traffic import RouteTraffic, Traffic
+from courier.web.asgi import Disconnected, Receive, Scope, Send, linger, send_stream, watched
+from courier.web.body import read_body
+from courier.web.call import ANONYMOUS, Call, Dialect, Header, Reply, Route
+from courier.web.cors import Cors
+from courier.web.errors import MethodNotAllowed, RequestTimeout, RequestTooLarge, WireError
+from courier.web.product import Product
+from courier.web.routing import RouteTable
+from courier.web.services import Services
+
+log = logging.getLogger("courier.web")
+
+
+class Endpoint:
+    """A route with everything that serving it takes."""
+
+    __slots__ = ("body_limit", "dialect", "handler", "public", "traffic", "waits")
+
+    def __init__(self, dialect: Dialect, route: Route, traffic: RouteTraffic, *, body_limit: int) -> None:
+        self.dialect = dialect
+        self.handler = route.handler
+        self.public = route.public
+        self.waits = route.waits
+        self.body_limit = body_limit if route.body_limit is None else min(route.body_limit, body_limit)
+        self.traffic = traffic
+
+
+class App:
+    """Serves dialects over HTTP."""
+
+    def __init__(self, dialects: Sequence[Dialect], services: Services, traffic: Traffic | None = None) -> None:
+        settings = services.settings
+        self._services = services
+        self._cors = Cors(settings.cors_origins) if settings.cors_origins else None
+        self._traffic = traffic or Traffic()
+        self._table: RouteTable[Endpoint] = RouteTable()
+        self._prefixes: list[tuple[str, Dialect]] = [("", Product())]
+        for dialect in dialects:
+            self._prefixes += [(prefix.rstrip("/") + "/", dialect) for prefix in dialect.prefixes]
+            for route in dialect.routes:
+                lane = self._traffic.route(dialect.name, route.method, route.pattern)
+                endpoint = Endpoint(dialect, route, lane, body_limit=settings.max_request_bytes)
+                self._table.add(route.method, route.pattern, endpoint)
+        self._prefixes.sort(key=lambda pair: len(pair[0]), reverse=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        method: str = scope["method"]
+        try:
+            endpoint, params = self._table.find(method, scope["raw_path"].decode("ascii"))
+        except WireError as error:
+            await self._turn_away(error, scope, receive, send)
+            return
+        call = Call(
+            method="GET" if method == "HEAD" else method,
+            path=scope["path"],
+            raw_query=scope["query_string"],
+            raw_headers=scope["headers"],
+            body=b"",
+            params=params,
+            services=self._services,
+            principal=ANONYMOUS,
+        )
+        try:
+            reply = await self._answer(endpoint, call, scope, receive)
+        except Disconnected:
+            return
+        endpoint.traffic.observe(reply.status, time.perf_counter() - started)
+        await self._send(reply, scope, receive, send)
+
+    async def _answer(self, endpoint: Endpoint, call: Call, scope: Scope, receive: Receive) -> Reply:
+        try:
+            if not endpoint.public:
+                call.principal = endpoint.dialect.authenticate(call)
+            call.body = await read_body(call, receive, endpoint.body_limit)
+            if endpoint.waits:
+                return await watched(endpoint.handler(call), receive)
+            return await endpoint.handler(call)
+        except CourierError as error:
+            return self._failure(endpoint.dialect, error, call, scope)
+        except Disconnected:
+            raise
+        except Exception:
+            log.exception("a handler failed", extra={"method": call.method, "path": call.path})
+            return _crash(endpoint.dialect, call)
+
+    # -- when it does not go well -----------------------------------------------------------------------------
+
+    def _failure(self, dialect: Dialect, error: CourierError, call: Call, scope: Scope) -> Reply:
+        if isinstance(error, Unauthenticated):
+            error = self._judge(error, scope)
+        try:
+            reply = dialect.failure(error, call)
+        except Exception:
+            log.exception("an error had no answer", extra={"dialect": dialect.name, "error": type(error).__name__})
+            return _crash(dialect, call)
+        reply.headers = _with_hints(reply, error)
+        return reply
+
+    def _judge(self, error: CourierError, scope: Scope) -> CourierError:
+        """Too many bad credentials from one address are answered with a pause instead."""
+        client = scope.get("client")
+        try:
+            self._services.auth.count_failure(client[0] if client else "")
+        except TooManyRequests as too_many:
+            return too_many
+        return error
+
+    async def _turn_away(self, error: WireError, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that has no route, in the words of the dialect it seems to speak."""
+        if self._cors is not None and scope["method"] == "OPTIONS":
+            reply = self._cors.preflight(scope["headers"])
+            if reply is not None:
+                await self._send(reply, scope, receive, send)
+                return
+        path: str = scope["path"]
+        dialect = next(dialect for prefix, dialect in self._prefixes if (path + "/").startswith(prefix))
+        call = Call(
+            method=scope["method"],
+            path=path,
+            raw_query=scope["query_string"],
+            raw_headers=scope["headers"],
+            body=b"",
+            params={},
+            services=self._services,
+            principal=ANONYMOUS,
+        )
+        reply = self._failure(dialect, error, call, scope)
+        self._traffic.unrouted(dialect.name).observe(reply.status, 0.0)
+        await self._send(reply, scope, receive, send)
+
+    # -- out --------------------------------------------------------------------------------------------------
+
+    async def _send(self, reply: Reply, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = list(reply.headers)
+        if self._cors is not None:
+            headers += self._cors.marks(dict(scope["headers"]).get(b"origin"))
+        body = reply.body
+        if not isinstance(body, bytes):
+            await send_stream(Reply(reply.status, body, headers), scope, receive, send)
+            return
+        if reply.status not in {204, 304}:
+            headers.append((b"content-length", b"%d" % len(body)))
+        if scope["method"] == "HEAD":
+            body = b""
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        if (b"connection", b"close") in headers:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await linger(receive)
+            body = b""
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _with_hints(reply: Reply, error: CourierError) -> list[Header]:
+    """What HTTP itself wants said, where the dialect has not."""
+    headers = list(reply.headers)
+    said = {name for name, _ in headers}
+    retry_after_ms = getattr(error, "retry_after_ms", None)
+    if retry_after_ms is not None and b"retry-after" not in said:
+        headers.append((b"retry-after", b"%d" % max(1, -(-retry_after_ms // 1_000))))
+    if reply.status == 401 and b"www-authenticate" not in said:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if isinstance(error, MethodNotAllowed):
+        headers.append((b"allow", ", ".join(error.allowed).encode()))
+    if isinstance(error, RequestTooLarge | RequestTimeout):
+        headers.append((b"connection", b"close"))
+    return headers
+
+
+def _crash(dialect: Dialect, call: Call) -> Reply:
+    try:
+        return dialect.crash(call)
+    except Exception:
+        log.exception("a crash had no answer", extra={"dialect": dialect.name})
+        return Product().crash(call)

@@ -1,0 +1,117 @@
+"""A real Courier in its own process, to be called, stopped and killed."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import requests
+
+ROOT_TOKEN = "root-token"
+START_SECONDS = 20
+STOP_SECONDS = 40
+
+_PROGRAM = """
+import os, sys
+from courier import config, server
+sys.exit(server.run(config.load(environ=os.environ)))
+"""
+
+
+class ServerProcess:
+    """One server on one data directory; `restart` gives it a new port unless one was chosen."""
+
+    def __init__(self, data: Path, settings: dict[str, Any]) -> None:
+        self.data = data
+        self.token = settings.get("root_token", ROOT_TOKEN)
+        self._settings = {"port": 0, "root_token": ROOT_TOKEN} | settings
+        self._log = data.parent / f"{data.name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+
+    def start(self) -> None:
+        (self.data / "port").unlink(missing_ok=True)  # a server that was killed leaves it behind
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM], env=self._environ(), stdout=output, stderr=output
+            )
+        self.url = f"{'https' if 'tls_cert' in self._settings else 'http'}://127.0.0.1:{self._await_port()}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        """Everything that it has printed, over all its starts."""
+        return self._log.read_text()
+
+    @property
+    def session(self) -> requests.Session:
+        """A client with the root token."""
+        session = requests.Session()
+        session.headers["Authorization"] = f"Bearer {self.token}"
+        return session
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def stop(self) -> int:
+        """Ask it to end; returns its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def restart(self) -> None:
+        if self.running:
+            self.stop()
+        self.start()
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        assert self._process is not None
+        return self._process.wait(STOP_SECONDS)
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def _environ(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("COURIER_")}
+        settings = {"data": self.data, **self._settings}
+        given = {f"COURIER_{key.upper()}": str(value) for key, value in settings.items() if value is not None}
+        return kept | given | {"COURIER_CONFIG": ""}
+
+    def _await_port(self) -> int:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, ValueError):
+                return int((self.data / "port").read_text())
+            if not self.running:
+                break
+            time.sleep(0.01)  # another process starts: there is no clock of ours to move
+        raise AssertionError(f"the server did not start:\n{self.output}")
+
+
+@contextlib.contextmanager
+def start_server(tmp_path: Path, **settings: Any) -> Iterator[ServerProcess]:
+    """A server with its data in `tmp_path`, already listening; keys of `settings` as in courier.toml."""
+    data = Path(settings.pop("data", tmp_path / "data"))
+    data.mkdir(parents=True, exist_ok=True)
+    server = ServerProcess(data, settings)
+    server.start()
+    try:
+        yield server
+    finally:
+        if server.running:
+            server.kill()
