@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -37,6 +38,7 @@ EXIT_BAD_SETTING = 2
 EXIT_STORE = 3
 EXIT_PORT = 4
 
+PORT_FILE = "port"
 TOKEN_SAVE_MS = 60_000
 
 log = logging.getLogger("courier.server")
@@ -141,13 +143,13 @@ async def _serve(settings: Settings) -> None:
     listener = _bind(settings.host, settings.port)
     try:
         async with running(settings) as node:
-            server = Listener(_uvicorn_config(node.app, settings), node.services.broker.stop_waiting)
-            port = listener.getsockname()[1]
-            port_file = settings.data / "port"
-            port_file.write_text(f"{port}\n")
-            _announce(settings, port, node.minted_token)
+            server = Listener(
+                _uvicorn_config(node.app, settings),
+                on_start=partial(_announce, settings, listener.getsockname()[1], node.minted_token),
+                on_stop=node.services.broker.stop_waiting,
+            )
             await server.serve(sockets=[listener])
-            port_file.unlink(missing_ok=True)
+            (settings.data / PORT_FILE).unlink(missing_ok=True)
     except CannotOpen as error:
         raise CannotStart(str(error), EXIT_STORE) from error
     finally:
@@ -157,9 +159,10 @@ async def _serve(settings: Settings) -> None:
 class Listener(uvicorn.Server):
     """Uvicorn's server with our own way to stop: nobody is left waiting for a message."""
 
-    def __init__(self, config: uvicorn.Config, stop_waiting: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, *, on_start: Callable[[], None], on_stop: Callable[[], None]) -> None:
         super().__init__(config)
-        self._stop_waiting = stop_waiting
+        self._on_start = on_start
+        self._on_stop = on_stop
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
@@ -167,9 +170,13 @@ class Listener(uvicorn.Server):
             loop.add_signal_handler(number, self._stop)
         await self._serve(sockets)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_start()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # The waiting receivers answer after the next await: by then no new request can come in.
-        self._stop_waiting()
+        self._on_stop()
         await super().shutdown(sockets)
 
     def _stop(self) -> None:
@@ -214,6 +221,8 @@ def _uvicorn_config(app: App, settings: Settings) -> uvicorn.Config:
 
 
 def _announce(settings: Settings, port: int, minted_token: str | None) -> None:
+    """Tell people where to find us, and programs through a file."""
+    (settings.data / PORT_FILE).write_text(f"{port}\n")
     url = f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{port}"
     sys.stderr.write(f"Courier listens on {url} and keeps its data in {settings.data}\n")
     if minted_token is not None:
