@@ -93,6 +93,7 @@ def _encode(token: bytes) -> str:
 
 def _decode(token: str) -> bytes:
     try:
-        return base64.b64decode(token, altchars=b"-_", validate=True)
+        raw = base64.b64decode(token, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return b""
+    return raw if _encode(raw) == token else b""  # Python reads + and / too
