@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import json
+
 from courier.core.errors import CourierError, InvalidReceipt, LeaseLost
 from courier.core.events import Event, EventKind
 from courier.core.model import (
@@ -19,7 +21,7 @@ from courier.core.model import (
     State,
 )
 from courier.core.receipts import Sealer
-from courier.core.retry import Again, after_failure, discard_at
+from courier.core.retry import Again, after_failure
 from courier.storage.base import Directory
 from courier.storage.sqlite.ending import bury, drop_payload, refresh_group
 from courier.storage.sqlite.ledger import Tx
@@ -98,96 +100,107 @@ def settle(
     principal: str,
 ) -> list[Settled | CourierError]:
     """Each settlement by its receipt alone."""
-    desk = _Desk(tx, queue, directory, sealer, now, principal)
-    return [desk.settle(settlement) for settlement in settlements]
+    tokens = [sealer.read_receipt(settlement.receipt) for settlement in settlements]
+    desk = _Desk(tx, queue, directory, now, principal)
+    desk.fetch([token[1] for token in tokens if token is not None and token[0] == queue.key])
+    outcomes = [desk.settle(settlement, token) for settlement, token in zip(settlements, tokens, strict=True)]
+    desk.flush()
+    return outcomes
 
 
 class _Desk:
-    """Where receipts are handed in: what all settlements of one call have in common."""
+    """Where receipts are handed in: what all settlements of one call have in common.
 
-    def __init__(self, tx: Tx, queue: Queue, directory: Directory, sealer: Sealer, now: int, principal: str) -> None:
-        self.tx = tx
-        self.queue = queue
-        self.directory = directory
-        self.sealer = sealer
-        self.now = now
-        self.principal = principal
-        self.tally = tx.tally(queue.key)
+    The messages are read together and deleted together; one by one that would be the dearest part of an ack.
+    """
 
-    def settle(self, settlement: Settlement) -> Settled | CourierError:
-        token = self.sealer.read_receipt(settlement.receipt)
-        if token is None or token[0] != self.queue.key:
+    def __init__(self, tx: Tx, queue: Queue, directory: Directory, now: int, principal: str) -> None:
+        self._tx = tx
+        self._queue = queue
+        self._directory = directory
+        self._now = now
+        self._principal = principal
+        self._tally = tx.tally(queue.key)
+        self._rows: dict[int, tuple[Any, ...]] = {}
+        self._gone: list[tuple[int]] = []
+        self._unlocked: dict[str, int] = {}
+
+    def fetch(self, seqs: list[int]) -> None:
+        if len(seqs) == 1:
+            rows = self._tx.execute(Q.settling_one, (seqs[0], self._queue.key)).fetchall()
+        else:
+            rows = self._tx.execute(Q.settling, (json.encode(seqs), self._queue.key)).fetchall()
+        self._rows = {row[0]: row for row in rows}
+
+    def flush(self) -> None:
+        """Delete what was acked, and let go of the groups."""
+        if self._gone:
+            self._tx.executemany(Q.delete_message, self._gone)
+            self._gone = []
+        for grp, count in self._unlocked.items():
+            refresh_group(self._tx, self._queue, grp, leased=-count)
+        self._unlocked = {}
+
+    def settle(self, settlement: Settlement, token: tuple[int, int, int] | None) -> Settled | CourierError:
+        if token is None or token[0] != self._queue.key:
             return InvalidReceipt(settlement.receipt)
-        _, seq, lease_no = token
-        match settlement:
-            case Ack():
-                return self._ack(seq, lease_no, settlement)
-            case Release():
-                return self._release(seq, lease_no, settlement)
-            case Extend():
-                return self._extend(seq, lease_no, settlement)
-
-    def _ack(self, seq: int, lease_no: int, order: Ack) -> Settled | CourierError:
-        row = self.tx.execute(Q.ack, (seq, self.queue.key, lease_no, self.now)).fetchone()
+        row = self._rows.get(token[1])
         if row is None:
-            return self._ack_late(seq, order)
-        message_id, attempts, size, grp = row
-        drop_payload(self.tx, seq, size)
-        self.tally.remove(State.LEASED, size)
-        if self.queue.kind is Kind.FIFO:
-            refresh_group(self.tx, self.queue, grp, leased=-1)
-        self._note(EventKind.ACKED, seq, message_id, attempts, size)
+            return LeaseLost(settlement.receipt)
+        state, lease_no, due_at = row[6:9]
+        alive = state == State.LEASED and lease_no == token[2] and due_at > self._now
+        if type(settlement) is Ack:
+            return self._ack(row) if alive else self._ack_late(row, settlement)
+        if not alive:
+            return LeaseLost(settlement.receipt)
+        self.flush()
+        return self._release(row, settlement) if type(settlement) is Release else self._extend(row, settlement)  # type: ignore[arg-type]
+
+    def _ack(self, row: tuple[Any, ...], detail: dict[str, Json] | None = None) -> Settled:
+        seq, message_id, attempts, size, grp, _, state = row[:7]
+        self._take(seq)
+        self._gone.append((seq,))
+        drop_payload(self._tx, seq, size)
+        self._tally.remove(state, size)
+        if self._queue.kind is Kind.FIFO:
+            self._unlocked[grp] = self._unlocked.get(grp, 0) + (state == State.LEASED)
+        self._note(EventKind.ACKED, seq, message_id, attempts, size, detail)
         return Settled(seq, message_id)
 
-    def _ack_late(self, seq: int, order: Ack) -> Settled | CourierError:
+    def _ack_late(self, row: tuple[Any, ...], order: Ack) -> Settled | CourierError:
         """The lease has ended: whether the ack still counts is the queue's to say."""
-        if self.queue.settings.late_ack is LateAck.REFUSE:
+        if self._queue.settings.late_ack is LateAck.REFUSE:
             return LeaseLost(order.receipt)
-        row = self.tx.execute(Q.message, (seq, self.queue.key)).fetchone()
-        if row is None:
-            return LeaseLost(order.receipt)
-        message_id, state, attempts, grp, size = row[1], State(row[2]), row[6], row[12], row[15]
-        self.tx.execute(Q.delete_message, (seq,))
-        drop_payload(self.tx, seq, size)
-        self.tally.remove(state, size)
-        if self.queue.kind is Kind.FIFO:
-            refresh_group(self.tx, self.queue, grp, leased=-1 if state is State.LEASED else 0)
-        self._note(EventKind.ACKED, seq, message_id, attempts, size, {"late": True})
-        return Settled(seq, message_id)
+        return self._ack(row, {"late": True})
 
-    def _release(self, seq: int, lease_no: int, order: Release) -> Settled | CourierError:
-        row = self._held(seq, lease_no)
-        if row is None:
-            return LeaseLost(order.receipt)
-        message_id, attempts, size, grp, entered_at, own_end = row
+    def _release(self, row: tuple[Any, ...], order: Release) -> Settled:
+        seq, message_id, attempts, size, grp, end, *_ = self._take(row[0])
         self._note(EventKind.RELEASED, seq, message_id, attempts, size, _delay(order))
-        end = own_end or discard_at(self.queue.settings, entered_at=entered_at, retention_ms=None)
+        end = end if row[9] else end + self._queue.settings.retention_ms
         fate = after_failure(
-            self.queue.settings, attempts=attempts, ended_at=self.now, discard_at=end, delay_ms=order.delay_ms
+            self._queue.settings, attempts=attempts, ended_at=self._now, discard_at=end, delay_ms=order.delay_ms
         )
-        if not isinstance(fate, Again):
-            bury(
-                self.tx, self.queue, self.directory, fate, seq=seq, message_id=message_id, attempts=attempts,
-                size=size, grp=grp, at=self.now,
-            )  # fmt: skip
-            return Settled(seq, message_id, dead=True)
-        put_back(self.tx, self.queue, seq=seq, grp=grp, due_at=fate.due_at, now=self.now)
-        return Settled(seq, message_id)
+        if isinstance(fate, Again):
+            put_back(self._tx, self._queue, seq=seq, grp=grp, due_at=fate.due_at, now=self._now)
+            return Settled(seq, message_id)
+        bury(
+            self._tx, self._queue, self._directory, fate, seq=seq, message_id=message_id, attempts=attempts,
+            size=size, grp=grp, at=self._now,
+        )  # fmt: skip
+        return Settled(seq, message_id, dead=True)
 
-    def _extend(self, seq: int, lease_no: int, order: Extend) -> Settled | CourierError:
-        row = self._held(seq, lease_no)
-        if row is None:
-            return LeaseLost(order.receipt)
-        message_id, attempts, size = row[:3]
-        expires_at = self.now + order.lease_ms
-        self.tx.execute(Q.extend, (expires_at, seq))
-        self.tx.due(self.tally, expires_at)
+    def _extend(self, row: tuple[Any, ...], order: Extend) -> Settled:
+        seq, message_id, attempts, size = row[:4]
+        expires_at = self._now + order.lease_ms
+        self._tx.execute(Q.extend, (expires_at, seq))
+        self._tx.due(self._tally, expires_at)
+        self._rows[seq] = (*row[:8], expires_at, *row[9:])
         self._note(EventKind.EXTENDED, seq, message_id, attempts, size, {"lease_ms": order.lease_ms})
         return Settled(seq, message_id, expires_at=expires_at)
 
-    def _held(self, seq: int, lease_no: int) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = self.tx.execute(Q.held, (seq, self.queue.key, lease_no, self.now)).fetchone()
-        return row
+    def _take(self, seq: int) -> tuple[Any, ...]:
+        """A message settles once, even when one call names its receipt twice."""
+        return self._rows.pop(seq)
 
     def _note(
         self,
@@ -198,10 +211,10 @@ class _Desk:
         size: int,
         detail: dict[str, Json] | None = None,
     ) -> None:
-        queue = self.queue
-        self.tx.events.append(
+        queue = self._queue
+        self._tx.events.append(
             Event(
-                kind, self.now, queue.tenant, queue.id, queue.name, seq, message_id, attempts, size, self.principal,
+                kind, self._now, queue.tenant, queue.id, queue.name, seq, message_id, attempts, size, self._principal,
                 detail,
             )
         )  # fmt: skip

@@ -50,15 +50,15 @@ FROM message WHERE queue = :queue AND given = 1 AND id = :id AND seq > :after OR
 -- Counted when leased, not when acked: a consumer that dies must still use an attempt up.
 UPDATE message SET state = 2, due_at = ?, attempts = attempts + 1, lease_no = lease_no + 1 WHERE seq = ?;
 
--- name: ack
--- No row means that the lease was lost.
-DELETE FROM message WHERE seq = ? AND queue = ? AND state = 2 AND lease_no = ? AND due_at > ?
-RETURNING id, attempts, size, grp;
+-- name: settling
+-- What a settlement must know; `keep_at` is when its own retention ends, else when it came in. The plus keeps SQLite from
+-- looking through the whole queue instead of the few rows that are named.
+SELECT seq, id, attempts, size, grp, coalesce(discard_at, entered_at) AS keep_at, state, lease_no, due_at, own
+FROM message WHERE seq IN (SELECT value FROM json_each(?)) AND +queue = ?;
 
--- name: held
--- The message under a lease that still lives.
-SELECT id, attempts, size, grp, entered_at, discard_at FROM message
-WHERE seq = ? AND queue = ? AND state = 2 AND lease_no = ? AND due_at > ?;
+-- name: settling_one
+SELECT seq, id, attempts, size, grp, coalesce(discard_at, entered_at) AS keep_at, state, lease_no, due_at, own
+FROM message WHERE seq = ? AND queue = ?;
 
 -- name: extend
 UPDATE message SET due_at = ? WHERE seq = ?;
