@@ -1,0 +1,18 @@
+"""What the native dialect allows beyond the core's own limits: how much one answer may carry."""
+
+LIST_COUNT = 1_000
+"""The most things of the control plane, and the most messages, in one page."""
+BROWSE_COUNT = 100
+"""Messages in a page when the caller does not say."""
+
+EVENT_COUNT = 1_000
+"""Offsets that one answer covers when the caller does not say."""
+JSON_EVENT_COUNT = 10_000
+ARROW_EVENT_COUNT = 1_000_000
+BATCH_EVENT_COUNT = 2_000
+"""Events in one Arrow record batch: encoding them holds the event loop for a few milliseconds only."""
+
+NUMBER = 2**63 - 1
+"""The largest seq, offset or instant that a store can keep."""
+NAME_CHARS = 128
+"""The longest name of a credential."""

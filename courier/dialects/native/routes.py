@@ -1,0 +1,17 @@
+"""Every operation of the native API, in the order in which its documentation shows them."""
+
+from courier.dialects.native import browsing, credentials, exchanges, journal, queues, receiving, sending, tenants
+
+OPERATIONS = (
+    *sending.OPERATIONS[:1],
+    *receiving.OPERATIONS,
+    *browsing.OPERATIONS,
+    *queues.OPERATIONS,
+    *exchanges.OPERATIONS,
+    *sending.OPERATIONS[1:],
+    *tenants.OPERATIONS,
+    *credentials.OPERATIONS,
+    *journal.OPERATIONS,
+)
+
+ROUTES = tuple(operation.route for operation in OPERATIONS)

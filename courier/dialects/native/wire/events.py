@@ -1,0 +1,81 @@
+"""The journal on the wire as JSON: the event's own fields, and bytes inside `detail` as base64."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from courier.core.events import Entry
+from courier.core.model import Json
+from courier.dialects.native import limits
+from courier.dialects.native.wire.reading import Order
+
+Offset = Annotated[int, Meta(ge=0, le=limits.NUMBER)]
+
+
+class EventsQuery(Order, rename={"start": "from", "stop": "to"}):
+    """Which offsets to read, for whom, and how to write them."""
+
+    start: Offset | None = None
+    stop: Offset | None = None
+    limit: Annotated[int, Meta(ge=1, le=limits.ARROW_EVENT_COUNT)] = limits.EVENT_COUNT
+    tenant: str | None = None
+    format: Literal["json", "arrow"] | None = None
+
+
+class Journal(msgspec.Struct):
+    """Offsets `oldest` up to, not including, `next` can be read."""
+
+    oldest: int
+    next: int
+
+
+class Event(msgspec.Struct, gc=False):
+    offset: int
+    kind: str
+    at: int
+    tenant: str
+    queue_id: str | None
+    queue: str | None
+    seq: int | None
+    message_id: str | None
+    attempt: int | None
+    size: int | None
+    principal: str | None
+    detail: dict[str, Json] | None
+
+
+class Events(msgspec.Struct):
+    """The events that were asked for. `next` goes into `from`; who gets his own `from` back has read everything."""
+
+    events: list[Event]
+    next: int
+
+
+def write_events(entries: Iterable[Entry], following: int) -> Events:
+    return Events([_write_event(entry) for entry in entries], following)
+
+
+def _write_event(entry: Entry) -> Event:
+    event = entry.event
+    return Event(
+        entry.offset,
+        event.kind,
+        event.at,
+        event.tenant,
+        event.queue_id,
+        event.queue,
+        event.seq,
+        event.message_id,
+        event.attempt,
+        event.size,
+        event.principal,
+        _write_detail(event.detail),
+    )
+
+
+def _write_detail(detail: dict[str, Json] | None) -> dict[str, Json] | None:
+    if not detail or not any(type(value) is bytes for value in detail.values()):
+        return detail
+    return {f"{name}_base64" if type(value) is bytes else name: value for name, value in detail.items()}

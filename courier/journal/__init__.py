@@ -1,0 +1,1 @@
+"""The journal beyond the store: how its events are written for those who read them in bulk."""

@@ -1,0 +1,70 @@
+"""Events as an Arrow IPC stream, which is a head, record batches and an end, each made on its own.
+
+b"".join([head(), batch(entries), batch(more), END])
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from courier.core.events import Entry, Event
+from courier.journal.schema import journal_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MEDIA_TYPE = "application/vnd.apache.arrow.stream"
+END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""A continuation marker and a length of zero: nothing follows."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def head() -> bytes:
+    """The schema, with which every stream begins."""
+    return bytes(journal_schema().serialize())
+
+
+def batch(entries: Sequence[Entry]) -> bytes:
+    """The entries as one record batch of the stream."""
+    return bytes(record_batch(entries).serialize())
+
+
+def record_batch(entries: Sequence[Entry]) -> "pa.RecordBatch":
+    """The entries as columns, in the order of the schema."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    events = [entry.event for entry in entries]
+    columns = [
+        [entry.offset for entry in entries],
+        [event.kind for event in events],
+        [event.at for event in events],
+        [event.tenant for event in events],
+        [event.queue_id for event in events],
+        [event.queue for event in events],
+        [event.seq for event in events],
+        [event.message_id for event in events],
+        [event.attempt for event in events],
+        [event.size for event in events],
+        [event.principal for event in events],
+        [_body_of(event) for event in events],
+        [_rest_of(event) for event in events],
+    ]
+    schema = journal_schema()
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _body_of(event: Event) -> bytes | None:
+    body = event.detail.get("body") if event.detail else None
+    return body if type(body) is bytes else None
+
+
+def _rest_of(event: Event) -> bytes | None:
+    detail = event.detail
+    if detail is None:
+        return None
+    if type(detail.get("body")) is bytes:
+        detail = {name: value for name, value in detail.items() if name != "body"}
+    return _encode(detail) if detail else None
