@@ -33,6 +33,8 @@ class CloudflareSettings(msgspec.Struct, frozen=True, kw_only=True):
 class AnypointSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: Literal["strict", "lenient"] = "lenient"
     """Whose side to take where the vendor's documents disagree with its clients."""
+    lock_ttl_unit: Literal["auto", "seconds", "milliseconds"] = "auto"
+    """What a PATCH of a lock means by `ttl`; `auto` takes more than 43200 for milliseconds (not in strict mode)."""
     regions: tuple[str, ...] = ("us-east-1",)
 
 

@@ -1,0 +1,53 @@
+"""What the stats API asks of the past, whoever remembers it.
+
+The journal answers today (see `journal_history`); tables built from it can take its place without a change here.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from courier.core.model import Exchange, Queue
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """From `start` up to `end` in steps; a step of None means calendar months."""
+
+    start: int
+    end: int
+    step_ms: int | None
+
+
+class QueuePoint(msgspec.Struct, frozen=True, gc=False):
+    """How many messages were there when the step ended, and what had happened to them during it."""
+
+    at: int
+    waiting_count: int
+    leased_count: int
+    sent_count: int
+    received_count: int
+    acked_count: int
+
+
+class ExchangePoint(msgspec.Struct, frozen=True, gc=False):
+    at: int
+    published_count: int
+    delivered_count: int
+
+
+class UsagePoint(msgspec.Struct, frozen=True, gc=False):
+    at: int
+    operation_count: int
+    received_count: int
+    unit_count: int
+    byte_count: int
+
+
+class History(Protocol):
+    """Points in order of time, at least one: where nothing is known of the window, the nearest that is known."""
+
+    async def of_queue(self, queue: Queue, window: Window) -> list[QueuePoint]: ...
+
+    async def of_exchange(self, exchange: Exchange, window: Window) -> list[ExchangePoint]: ...
+
+    async def of_tenants(self, tenants: list[str], window: Window) -> list[UsagePoint]: ...
