@@ -11,66 +11,106 @@ from courier.storage.sqlite.ledger import Tx
 from courier.storage.sqlite.queries import Q
 from courier.storage.sqlite.rows import INLINE_BYTES, encode
 
+SENT = EventKind.SENT.value
+
 
 def send(
     tx: Tx, parcels: Sequence[Parcel], *, directory: Directory, sealer: Sealer, now: int, principal: str
 ) -> list[Sent | CourierError]:
     """Store each parcel; one for a queue that was deleted meanwhile is refused alone."""
+    intakes: dict[int, _Intake | None] = {}
     outcomes: list[Sent | CourierError] = []
-    rows: list[tuple[object, ...]] = []
     for parcel in parcels:
-        queue = directory.queue_of_key(parcel.queue.key)
-        if queue is None:
-            outcomes.append(QueueNotFound(parcel.queue.name))
-        elif queue.kind is Kind.FIFO and (kept := _kept_duplicate(tx, queue, parcel.draft, now)):
-            outcomes.append(kept)
-        else:
-            outcomes.append(_accept(tx, queue, parcel.draft, rows, sealer, now, principal))
-    if len(rows) == 1:
-        tx.execute(Q.insert_message, rows[0])
-    elif rows:
-        tx.executemany(Q.insert_message, rows)
+        key = parcel.queue.key
+        if key not in intakes:
+            live = directory.queue_of_key(key)
+            intakes[key] = _Intake(tx, live, sealer, now, principal) if live else None
+        intake = intakes[key]
+        outcomes.append(intake.take(parcel.draft) if intake else QueueNotFound(parcel.queue.name))
+    for intake in intakes.values():
+        if intake:
+            intake.flush()
     return outcomes
 
 
-def _accept(
-    tx: Tx, queue: Queue, draft: Draft, rows: list[tuple[object, ...]], sealer: Sealer, now: int, principal: str
-) -> Sent:
-    """Write everything about one message but its row, which joins `rows`."""
-    seq = tx.next_seq
-    tx.next_seq = seq + 1
-    message_id = draft.id if draft.id is not None else sealer.message_id(seq)
-    settings = queue.settings
-    delay_ms = settings.delay_ms if draft.delay_ms is None else draft.delay_ms
-    size = len(draft.body)
-    group = (draft.group or "") if queue.kind is Kind.FIFO else draft.group
-    own_end = None if draft.retention_ms is None else now + draft.retention_ms
-    state, due_at = (State.DELAYED, now + delay_ms) if delay_ms else (State.READY, now)
-    inline = size <= INLINE_BYTES
-    rows.append((
-        seq, queue.key, int(state), due_at, now, own_end is not None, own_end, now, delay_ms, size,
-        draft.id is not None, message_id, draft.content_type, encode(draft.attributes) if draft.attributes else None,
-        group, draft.trace, draft.body if inline else None,
-    ))  # fmt: skip
-    if not inline:
-        tx.execute(Q.insert_payload, (seq, draft.body))
-    tally = tx.tally(queue.key)
-    tally.add(state, size)
-    if state is State.READY:
-        tx.made_ready(queue.key)
-    else:
-        tx.due(tally, due_at)
-    tx.due(tally, own_end if own_end is not None else now + settings.retention_ms)
-    if queue.kind is Kind.FIFO:
-        tx.execute(Q.add_group, (queue.key, group, seq, due_at))
-        _remember_for_dedup(tx, queue, draft, seq, message_id, now)
-    tx.events.append(
-        Event(
-            EventKind.SENT, now, queue.tenant, queue.id, queue.name, seq, message_id, 0, size, principal,
-            _detail(draft, queue, delay_ms),
-        )
-    )  # fmt: skip
-    return Sent(seq, message_id)
+class _Intake:
+    """Takes the drafts of one call into one queue; the rows are written together."""
+
+    def __init__(self, tx: Tx, queue: Queue, sealer: Sealer, now: int, principal: str) -> None:
+        self._tx = tx
+        self._queue = queue
+        self._sealer = sealer
+        self._now = now
+        self._principal = principal
+        self._fifo = queue.kind is Kind.FIFO
+        self._tally = tx.tally(queue.key)
+        self._rows: list[tuple[object, ...]] = []
+        self._due_at = now + queue.settings.retention_ms
+        self._ready_count = 0
+
+    def take(self, draft: Draft) -> Sent:
+        if self._fifo and (kept := self._kept_duplicate(draft)):
+            return kept
+        queue, now, size = self._queue, self._now, len(draft.body)
+        seq = self._tx.next_seq
+        self._tx.next_seq = seq + 1
+        message_id = self._sealer.message_id(seq) if draft.id is None else draft.id
+        delay_ms = queue.settings.delay_ms if draft.delay_ms is None else draft.delay_ms
+        due_at = now + delay_ms
+        group = (draft.group or "") if self._fifo else draft.group
+        discard_at = None if draft.retention_ms is None else now + draft.retention_ms
+        self._rows.append((
+            seq, queue.key, 0 if delay_ms else 1, due_at, now, discard_at is not None, discard_at, now, delay_ms, size,
+            draft.id is not None, message_id, draft.content_type,
+            encode(draft.attributes) if draft.attributes else None, group, draft.trace,
+            draft.body if size <= INLINE_BYTES else None,
+        ))  # fmt: skip
+        self._count(size, due_at, discard_at)
+        if size > INLINE_BYTES:
+            self._tx.execute(Q.insert_payload, (seq, draft.body))
+        if self._fifo:
+            self._tx.execute(Q.add_group, (queue.key, group, seq, due_at))
+            self._remember_for_dedup(draft, seq, message_id)
+        self._tx.events.append(
+            Event(
+                SENT, now, queue.tenant, queue.id, queue.name, seq, message_id, 0, size, self._principal,
+                _detail(draft, queue, delay_ms),
+            )
+        )  # fmt: skip
+        return Sent(seq, message_id)
+
+    def flush(self) -> None:
+        if not self._rows:
+            return
+        if len(self._rows) == 1:
+            self._tx.execute(Q.insert_message, self._rows[0])
+        else:
+            self._tx.executemany(Q.insert_message, self._rows)
+        self._tx.due(self._tally, self._due_at)
+        if self._ready_count:
+            self._tx.made_ready(self._queue.key, self._ready_count)
+
+    def _count(self, size: int, due_at: int, discard_at: int | None) -> None:
+        state = State.READY if due_at == self._now else State.DELAYED
+        self._tally.add(state, size)
+        if state is State.READY:
+            self._ready_count += 1
+        elif due_at < self._due_at:
+            self._due_at = due_at
+        if discard_at is not None and discard_at < self._due_at:
+            self._due_at = discard_at
+
+    def _kept_duplicate(self, draft: Draft) -> Sent | None:
+        dedup_id = draft.dedup_id or draft.id
+        if dedup_id is None:
+            return None
+        row = self._tx.execute(Q.read_dedup, (self._queue.key, dedup_id, self._now)).fetchone()
+        return Sent(row[0], row[1], duplicate=True) if row else None
+
+    def _remember_for_dedup(self, draft: Draft, seq: int, message_id: str) -> None:
+        dedup_id = draft.dedup_id or draft.id
+        if dedup_id is not None:
+            self._tx.execute(Q.put_dedup, (self._queue.key, dedup_id, self._now + DEDUP_MS, seq, message_id))
 
 
 def _detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:
@@ -86,17 +126,3 @@ def _detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:
         if draft.attributes:
             detail["attributes"] = draft.attributes
     return detail
-
-
-def _kept_duplicate(tx: Tx, queue: Queue, draft: Draft, now: int) -> Sent | None:
-    dedup_id = draft.dedup_id or draft.id
-    if dedup_id is None:
-        return None
-    row = tx.execute(Q.read_dedup, (queue.key, dedup_id, now)).fetchone()
-    return Sent(row[0], row[1], duplicate=True) if row else None
-
-
-def _remember_for_dedup(tx: Tx, queue: Queue, draft: Draft, seq: int, message_id: str, now: int) -> None:
-    dedup_id = draft.dedup_id or draft.id
-    if dedup_id is not None:
-        tx.execute(Q.put_dedup, (queue.key, dedup_id, now + DEDUP_MS, seq, message_id))
