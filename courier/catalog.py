@@ -5,7 +5,7 @@ All of it is small and read on every request, so it lives in memory; a change is
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -202,11 +202,14 @@ class Catalog:
         queue: Queue,
         *,
         name: str | None = None,
-        settings: QueueSettings | None = None,
+        settings: QueueSettings | Callable[[QueueSettings], QueueSettings] | None = None,
         annotations: dict[str, Json] | None = None,
         principal: str,
     ) -> Queue:
-        """Replace what is given and keep the rest; a queue's kind is for life."""
+        """Replace what is given and keep the rest; a queue's kind is for life.
+
+        Settings given as a function are made from those that stand when it is this change's turn.
+        """
         async with self._writing:
             queue = self.queue_by_id(queue.tenant, queue.id)
             if name is not None and name != queue.name:
@@ -215,7 +218,7 @@ class Catalog:
             changed = msgspec.structs.replace(
                 queue,
                 name=name or queue.name,
-                settings=settings or queue.settings,
+                settings=settings(queue.settings) if callable(settings) else settings or queue.settings,
                 annotations=queue.annotations if annotations is None else annotations,
                 changed_at=self._clock.now(),
             )
