@@ -18,15 +18,16 @@ def apply_time(tx: Tx, queue: Queue, *, directory: Directory, now: int) -> None:
     tally = tx.tally(queue.key)
     if tally.next_due > now:
         return
-    if tally.total:
-        _end_leases(tx, queue, directory, now)
+    # While leases are left to end nothing grows too old: what failed first may have gone to the dead letter queue.
+    if tally.total and _end_leases(tx, queue, directory, now):
         _discard_aged(tx, queue, now)
         _end_delays(tx, queue, tally, now)
     tally.next_due = NEVER
     tx.due(tally, _next_due(tx, queue, tally))
 
 
-def _end_leases(tx: Tx, queue: Queue, directory: Directory, now: int) -> None:
+def _end_leases(tx: Tx, queue: Queue, directory: Directory, now: int) -> bool:
+    """Whether all have been ended that were to end by now."""
     rows = tx.execute(Q.ended_leases, {"queue": queue.key, "now": now, "limit": STEP}).fetchall()
     for seq, message_id, attempts, size, grp, ended_at, entered_at, own_end in rows:
         end = own_end or discard_at(queue.settings, entered_at=entered_at, retention_ms=None)
@@ -46,6 +47,7 @@ def _end_leases(tx: Tx, queue: Queue, directory: Directory, now: int) -> None:
                 tx, queue, directory, fate, seq=seq, message_id=message_id, attempts=attempts, size=size, grp=grp,
                 at=at,
             )  # fmt: skip
+    return len(rows) < STEP
 
 
 def _discard_aged(tx: Tx, queue: Queue, now: int) -> None:

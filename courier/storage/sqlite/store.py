@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from courier.clock import fresh_key
 from courier.core.errors import AlreadyExists, CourierError, OffsetGone, QueueNotFound, Unavailable
 from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
@@ -51,6 +52,8 @@ class SqliteStore:
         self._doomed: dict[int, Queue] = {}
         self._oldest_offset = 0
         self._dedup_due = 0
+        self._commits_seen = -1
+        self._full: str | None = None
 
     async def open(self, *, directory: Directory, signals: Signals) -> None:
         """Take the directory, bring the schema up to date and load the figures; raises CannotOpen."""
@@ -89,7 +92,7 @@ class SqliteStore:
 
     def _seal_key(self) -> bytes:
         row = self._db.execute(Q.read_meta, ("seal_key",)).fetchone()
-        key: bytes = row[0] if row else os.urandom(32)
+        key: bytes = row[0] if row else fresh_key()
         self._db.execute(Q.put_meta, ("seal_key", key))  # also makes sure that there is a log to sync
         return key
 
@@ -119,9 +122,16 @@ class SqliteStore:
     @property
     def unavailable_reason(self) -> str | None:
         """Why the store takes no messages now, if so."""
-        return self._commit.failure or self._full()
+        return self._commit.failure or self._look_at_disk()
 
-    def _full(self) -> str | None:
+    def _refusal(self) -> str | None:
+        """Why a message cannot be taken. The disk is looked at once a commit, and every time while it is full."""
+        if self._full is not None or self._commits_seen != self._commit.metrics.commits:
+            self._commits_seen = self._commit.metrics.commits
+            self._full = self._look_at_disk()
+        return self._full
+
+    def _look_at_disk(self) -> str | None:
         stat = os.statvfs(self.path)
         free = stat.f_bavail * stat.f_frsize
         if free >= self._min_free_bytes:
@@ -187,7 +197,7 @@ class SqliteStore:
     async def send(
         self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
-        if reason := self._full():
+        if reason := self._refusal():
             raise Unavailable(reason)
 
         def operation(tx: Tx) -> list[Sent | CourierError]:
@@ -201,8 +211,7 @@ class SqliteStore:
     async def receive(
         self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
     ) -> list[Lease]:
-        def operation(tx: Tx) -> list[Lease]:
-            live = self._live(tx, queue, now)
+        def operation(tx: Tx, live: Queue) -> list[Lease]:
             return leasing.receive(
                 tx,
                 live,
@@ -214,42 +223,39 @@ class SqliteStore:
                 principal=principal,
             )
 
-        return await self._commit.submit(operation)
+        return await self._on(queue, now, operation)
 
     async def settle(
         self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
     ) -> list[Settled | CourierError]:
-        def operation(tx: Tx) -> list[Settled | CourierError]:
-            live = self._live(tx, queue, now)
+        def operation(tx: Tx, live: Queue) -> list[Settled | CourierError]:
             return leasing.settle(
                 tx, live, settlements, directory=self._directory, sealer=self.sealer, now=now, principal=principal
             )
 
-        return await self._commit.submit(operation)
+        return await self._on(queue, now, operation)
 
     async def browse(self, queue: Queue, *, now: int, where: Filter, limit: int, after: str | None = None) -> Page:
-        await self._catch_up(queue, now)
-        return browsing.browse(self._db, queue, self.sealer, where, limit=limit, after=after)
+        live = await self._catch_up(queue, now)
+        return browsing.browse(self._db, live, self.sealer, where, limit=limit, after=after)
 
     async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
-        await self._catch_up(queue, now)
-        return browsing.read_message(self._db, queue, self.sealer, message_id)
+        live = await self._catch_up(queue, now)
+        return browsing.read_message(self._db, live, self.sealer, message_id)
 
     async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
-        def operation(tx: Tx) -> list[int]:
-            live = self._live(tx, queue, now)
+        def operation(tx: Tx, live: Queue) -> list[int]:
             return browsing.remove_chosen(tx, live, seqs, kind=EventKind(kind), now=now, principal=principal)
 
-        return await self._commit.submit(operation)
+        return await self._on(queue, now, operation)
 
     async def purge(
         self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
     ) -> Moved:
-        def operation(tx: Tx) -> Moved:
-            live = self._live(tx, queue, now)
+        def operation(tx: Tx, live: Queue) -> Moved:
             return browsing.purge(tx, live, upto_seq=upto_seq, after=after, limit=limit, now=now, principal=principal)
 
-        return await self._commit.submit(operation)
+        return await self._on(queue, now, operation)
 
     async def move(
         self,
@@ -264,10 +270,10 @@ class SqliteStore:
         now: int,
         principal: str,
     ) -> Moved:
-        def operation(tx: Tx) -> Moved:
+        def operation(tx: Tx, live: Queue) -> Moved:
             return browsing.move(
                 tx,
-                self._live(tx, source, now),
+                live,
                 target and self._live(tx, target, now),
                 directory=self._directory,
                 seqs=seqs,
@@ -279,7 +285,7 @@ class SqliteStore:
                 principal=principal,
             )
 
-        return await self._commit.submit(operation)
+        return await self._on(source, now, operation)
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         await self._catch_up(queue, now)
@@ -302,18 +308,34 @@ class SqliteStore:
     async def last_seq(self) -> int:
         return self._ledger.next_seq - 1
 
+    async def _on(self, queue: Queue, now: int, operation: Callable[[Tx, Queue], T]) -> T:
+        """Run an operation on a queue that time has been applied to, in as many commits as that takes."""
+
+        def attempt(tx: Tx) -> tuple[T] | None:
+            live = self._live(tx, queue, now)
+            return (operation(tx, live),) if self._ledger.tally(live.key).next_due > now else None
+
+        while (done := await self._commit.submit(attempt)) is None:
+            pass
+        return done[0]
+
     def _live(self, tx: Tx, queue: Queue, now: int) -> Queue:
-        """The queue as its settings are now, with time applied; it may have been deleted since the caller looked."""
-        live = self._directory.queue_of_key(queue.key)
-        if live is None:
-            raise QueueNotFound(queue.name)
+        """The queue as its settings are now, with a step of time applied; raises QueueNotFound if it was deleted."""
+        live = self._known(queue)
         passing.apply_time(tx, live, directory=self._directory, now=now)
         return live
 
-    async def _catch_up(self, queue: Queue, now: int) -> None:
+    def _known(self, queue: Queue) -> Queue:
+        live = self._directory.queue_of_key(queue.key)
+        if live is None:
+            raise QueueNotFound(queue.name)
+        return live
+
+    async def _catch_up(self, queue: Queue, now: int) -> Queue:
         """Apply time before a look, step by step, so that the figures are exact."""
-        while self._ledger.tally(queue.key).next_due <= now:
+        while self._ledger.tally(self._known(queue).key).next_due <= now:
             await self._commit.submit(lambda tx: self._live(tx, queue, now))
+        return self._known(queue)
 
     # -- time -------------------------------------------------------------------------------------------------
 
@@ -321,7 +343,11 @@ class SqliteStore:
         if self._commit.failure is not None:
             await self._commit.submit(lambda tx: None)  # tries to recover, or raises
         while (key := self._ledger.due(now)) is not None:
-            await self._commit.submit(partial(self._pass_time, key=key, now=now))
+            try:
+                await self._commit.submit(partial(self._pass_time, key=key, now=now))
+            except BaseException:
+                self._ledger.note(now, key)  # it is still to be done
+                raise
         while self._dedup_due <= now:
             more = await self._commit.submit(lambda tx: _forget_dedup(tx, now))
             self._dedup_due = now if more else now + MINUTE

@@ -1,0 +1,128 @@
+"""Arrows point inward: cli → server → dialects → broker, catalog → storage.base → core."""
+
+import sys
+
+import pytest
+
+from tests.support.source import PACKAGE, Module, imports_of, modules
+
+OUR_WORDS = {"core", "clock", "waiting", "catalog", "broker", "storage.base"}
+"""The queue itself, without a wire, an engine or a process around it."""
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "core": set(),
+    "clock": set(),
+    "waiting": {"clock"},
+    "storage.base": {"core"},
+    "storage.*": {"core", "clock", "storage.base", "telemetry.histogram"},
+    "catalog": {"core", "clock", "storage.base"},
+    "broker": OUR_WORDS,
+    "upkeep": OUR_WORDS | {"telemetry"},
+    "journal": {"core"},
+    "telemetry": OUR_WORDS | {"config"},
+    "config": {"core"},
+    "auth": OUR_WORDS | {"config", "web"},
+    "web": OUR_WORDS | {"config", "auth", "telemetry"},
+    "dialects": {"core", "web"},
+    "dialects.*": {"core", "clock", "catalog", "broker", "config", "auth", "web", "journal", "dialects"},
+    "server": OUR_WORDS
+    | {"config", "auth", "web", "telemetry", "upkeep", "journal", "dialects", "dialects.*", "storage.*"},
+    "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"},
+}
+"""What each part may import besides itself and the package root; `.*` stands for each folder of its own."""
+
+SPLIT = ("storage", "dialects")
+"""Folders whose own folders are parts that must not know each other."""
+
+PURE = {
+    "base64", "binascii", "collections", "dataclasses", "enum", "functools", "hashlib", "hmac", "itertools", "math",
+    "msgspec", "operator", "re", "struct", "typing",
+}  # fmt: skip
+"""All that the core needs from outside: no clock, no dice, no files, no sockets, no threads."""
+
+
+def part_of(name: str) -> str:
+    """`courier.storage.sqlite.store` belongs to `storage.sqlite`; what lies in the package root belongs to no part."""
+    first, *rest = [*name.split(".")[1:], ""]
+    if not (PACKAGE / first).is_dir() and not (PACKAGE / f"{first}.py").is_file():
+        return ""
+    below = rest[0] if rest else ""
+    owns_folder = first in SPLIT and below and (PACKAGE / first / below).is_dir()
+    return f"{first}.{below}" if owns_folder or (first, below) == ("storage", "base") else first
+
+
+def rule_of(part: str) -> str:
+    """The line of the table that a part stands under."""
+    folder, dot, _ = part.partition(".")
+    return f"{folder}.*" if dot and part != "storage.base" else part
+
+
+def allowed(module: str, target: str) -> bool:
+    part, other = part_of(module), part_of(target)
+    return other in {part, ""} or any(_covers(wanted, target) for wanted in MAY_IMPORT[rule_of(part)])
+
+
+def _covers(wanted: str, target: str) -> bool:
+    """Whether a line of the table speaks of the part that `target` is in, or of just that module."""
+    return rule_of(part_of(target)) == wanted or f"{target}.".startswith(f"courier.{wanted}.") * ("." in wanted)
+
+
+def wrong_arrows(module: Module) -> list[str]:
+    ours = [name for name in imports_of(module) if name.split(".")[0] == "courier"]
+    return [target for target in ours if not allowed(module.name, target)]
+
+
+def test_every_part_of_courier_has_its_place_in_the_table() -> None:
+    parts = {part_of(module.name) for module in modules()} - {"", "storage"}
+    assert {part for part in parts if rule_of(part) not in MAY_IMPORT} == set()
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda module: module.name)
+def test_a_module_imports_only_what_stands_further_in(module: Module) -> None:
+    if part_of(module.name) not in {"", "storage"}:
+        assert wrong_arrows(module) == []
+
+
+@pytest.mark.parametrize("module", [m for m in modules() if m.name.startswith("courier.core")], ids=lambda m: m.name)
+def test_the_core_imports_no_clock_no_randomness_and_no_io(module: Module) -> None:
+    outside = {name.split(".")[0] for name in imports_of(module)} - {"courier"}
+    assert outside - PURE == set()
+
+
+def test_nothing_that_the_server_needs_imports_spark() -> None:
+    loads_spark = {"pyspark", "py4j"}
+    offenders = [
+        module.name
+        for module in modules()
+        if not module.name.startswith("courier.spark")
+        and loads_spark & {name.split(".")[0] for name in imports_of(module)}
+    ]
+    assert offenders == []
+
+
+def test_no_module_shadows_the_standard_library() -> None:
+    top = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py"} - {"__init__", "__main__"}
+    assert top & sys.stdlib_module_names == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "target", "expected"),
+    [
+        ("courier.core.retry", "courier.core.model", True),
+        ("courier.core.retry", "courier.clock", False),
+        ("courier.storage.sqlite.store", "courier.telemetry.histogram.Histogram", True),
+        ("courier.storage.sqlite.store", "courier.telemetry.traffic", False),
+        ("courier.dialects.native.routes", "courier.__version__", True),
+        ("courier.storage.sqlite.store", "courier.storage.base", True),
+        ("courier.storage.sqlite.store", "courier.storage.engine", False),
+        ("courier.storage.sqlite.store", "courier.broker", False),
+        ("courier.dialects.native.routes", "courier.broker", True),
+        ("courier.dialects.native.routes", "courier.storage.base", False),
+        ("courier.dialects.native.routes", "courier.dialects.cloudflare.wire", False),
+        ("courier.broker", "courier.dialects.native.wire", False),
+        ("courier.server", "courier.storage.sqlite.store", True),
+        ("courier.server", "courier.cli.main", False),
+    ],
+)
+def test_the_table_says_what_the_design_says(module: str, target: str, expected: bool) -> None:
+    assert allowed(module, target) is expected

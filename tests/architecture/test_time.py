@@ -1,0 +1,71 @@
+"""Time and randomness enter through `courier.clock` and nowhere else, in Python and in SQL."""
+
+import re
+
+import pytest
+
+from tests.support.source import PACKAGE, Module, attribute_uses, imports_of, modules, sql_files, string_constants
+
+CLOCK = "courier.clock"
+OTHERS = [module for module in modules() if module.name != CLOCK]
+
+DICE = {"random", "secrets", "uuid"}
+METERS = {"perf_counter", "perf_counter_ns", "process_time", "monotonic", "monotonic_ns", "sleep"}
+"""What `time` may be used for elsewhere: to measure and, in the CLI, to wait; none of them tells the time."""
+CALENDAR = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "os.urandom"}
+
+SQL_TIME = re.compile(
+    r"\b(?:date|time|datetime|julianday|unixepoch|strftime)\s*\([^)]*'now'|\bunixepoch\s*\(\s*\)"
+    r"|\bcurrent_(?:timestamp|time|date)\b|\bnow\s*\(\s*\)|\brandom(?:blob)?\s*\(",
+    re.IGNORECASE,
+)
+
+
+def tells_time(name: str) -> bool:
+    module, _, attribute = name.partition(".")
+    return (module == "time" and attribute not in METERS) or name in CALENDAR
+
+
+@pytest.mark.parametrize("module", OTHERS, ids=lambda module: module.name)
+def test_only_the_clock_tells_the_time(module: Module) -> None:
+    imported = [name for name in imports_of(module) if name.startswith("time.") and tells_time(name)]
+    has_time = "time" in set(imports_of(module))
+    used = [
+        f"{name} in line {line}"
+        for name, line in attribute_uses(module)
+        if tells_time(name) and (has_time or not name.startswith("time."))
+    ]
+    assert imported + used == []
+
+
+@pytest.mark.parametrize("module", OTHERS, ids=lambda module: module.name)
+def test_only_the_clock_throws_dice(module: Module) -> None:
+    assert {name.split(".")[0] for name in imports_of(module)} & DICE == set()
+
+
+@pytest.mark.parametrize("path", sql_files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_sql_is_told_the_time(path) -> None:
+    code = re.sub(r"--.*", "", path.read_text())
+    assert SQL_TIME.findall(code) == []
+
+
+@pytest.mark.parametrize("module", [m for m in modules() if ".storage" in m.name], ids=lambda module: module.name)
+def test_sql_inside_python_is_told_the_time_too(module: Module) -> None:
+    statements = [text for text, _ in string_constants(module) if re.search(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", text)]
+    assert [text for text in statements if SQL_TIME.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT datetime('now')", True),
+        ("SELECT strftime('%s', 'now')", True),
+        ("DEFAULT CURRENT_TIMESTAMP", True),
+        ("SELECT now()", True),
+        ("ORDER BY random()", True),
+        ("WHERE due_at <= :now", False),
+        ("SELECT min(known) FROM randomness", False),
+    ],
+)
+def test_the_pattern_finds_sql_that_asks_for_the_time(sql: str, expected: bool) -> None:
+    assert bool(SQL_TIME.search(sql)) is expected

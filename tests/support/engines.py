@@ -1,0 +1,151 @@
+"""The engines that must pass the conformance suite, and a rig that puts a broker on one of them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from courier.broker import Broker
+from courier.catalog import DEFAULT_TENANT, Catalog
+from courier.clock import FakeClock
+from courier.core.errors import CourierError
+from courier.core.events import Event, EventKind
+from courier.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
+from courier.storage.base import Filter, Store
+from courier.storage.sqlite.store import SqliteStore
+from courier.upkeep.timekeeper import Timekeeper
+from courier.waiting import Arrivals
+
+ENGINES: dict[str, Callable[[Path], Store]] = {
+    "sqlite": lambda directory: SqliteStore(directory, min_free_bytes=0),
+}
+"""By the name of the package under courier/storage; each opens the same data when given the same directory."""
+
+TENANT = DEFAULT_TENANT
+WHO = "tester"
+
+
+class WatchedArrivals(Arrivals):
+    """Lets a test wait until a receiver waits."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.waits = asyncio.Queue[int]()
+
+    async def wait(self, queue_key: int, *, seen: int, until: int) -> bool:
+        self.waits.put_nowait(queue_key)  # nobody runs between this and the wait itself
+        return await super().wait(queue_key, seen=seen, until=until)
+
+
+class Rig:
+    """A broker on one engine, with a clock moved by hand; it can be closed and opened again on the same data.
+
+    Nothing happens by itself: time is applied when a queue is looked at, or by `pass_time`, unless `keeping_time`.
+    """
+
+    def __init__(self, make_store: Callable[[], Store], clock: FakeClock | None = None) -> None:
+        self._make_store = make_store
+        self.clock = clock or FakeClock()
+
+    async def open(self) -> None:
+        self.store = self._make_store()
+        self.arrivals = WatchedArrivals(self.clock)
+        self.catalog = Catalog(self.store, self.clock)
+        self.broker = Broker(self.store, self.catalog, self.clock, self.arrivals)
+        self.timekeeper = Timekeeper(self.store, self.clock)
+        await self.store.open(directory=self.catalog, signals=self)
+        await self.catalog.load()
+
+    async def close(self) -> None:
+        await self.store.close()
+
+    async def restart(self) -> None:
+        await self.close()
+        await self.open()
+
+    def ready(self, queue_key: int, count: int) -> None:
+        self.arrivals.ready(queue_key, count)
+
+    def due(self, at: int) -> None:
+        self.timekeeper.due(at)
+
+    # -- time -------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        return self.clock.now()
+
+    async def pass_time(self, *, ms: int) -> None:
+        """Move the clock and have the store notice."""
+        self.clock.advance(ms=ms)
+        await self.store.advance(now=self.now)
+
+    @contextlib.asynccontextmanager
+    async def keeping_time(self) -> AsyncIterator[None]:
+        """Have time applied by itself, as in a server."""
+        keeper = asyncio.create_task(self.timekeeper.run())
+        try:
+            yield
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+
+    # -- the control plane ------------------------------------------------------------------------------------
+
+    async def create(self, name: str, *, kind: Kind = Kind.STANDARD, **settings: Any) -> Queue:
+        if "dead_letter_queue" in settings:
+            settings["dead_letter_queue"] = self.queue(settings["dead_letter_queue"]).id
+        return await self.catalog.create_queue(
+            TENANT, name, kind=kind, settings=QueueSettings(**settings), principal=WHO
+        )
+
+    def queue(self, name: str) -> Queue:
+        return self.catalog.queue(TENANT, name)
+
+    # -- the data plane, by the names of queues ---------------------------------------------------------------
+
+    async def send(self, name: str, body: bytes = b"hello", **parts: Any) -> Sent:
+        return await self.broker.send_one(self.queue(name), Draft(body=body, **parts), principal=WHO)
+
+    async def send_all(self, name: str, drafts: Sequence[Draft]) -> list[Sent | CourierError]:
+        return await self.broker.send(self.queue(name), drafts, principal=WHO)
+
+    async def receive(self, name: str, **order: Any) -> list[Lease]:
+        return await self.broker.receive(self.queue(name), principal=WHO, **order)
+
+    async def receive_one(self, name: str, **order: Any) -> Lease:
+        (lease,) = await self.receive(name, limit=1, **order)
+        return lease
+
+    async def settle(self, name: str, *settlements: Settlement) -> list[Settled | CourierError]:
+        return await self.broker.settle(self.queue(name), settlements, principal=WHO)
+
+    async def ack(self, name: str, lease: Lease) -> Settled:
+        return await self.broker.ack(self.queue(name), lease.receipt, principal=WHO)
+
+    async def release(self, name: str, lease: Lease, *, delay_ms: int | None = None) -> Settled:
+        return await self.broker.release(self.queue(name), lease.receipt, delay_ms=delay_ms, principal=WHO)
+
+    async def extend(self, name: str, lease: Lease, *, lease_ms: int) -> Settled:
+        return await self.broker.extend(self.queue(name), lease.receipt, lease_ms=lease_ms, principal=WHO)
+
+    async def counters(self, name: str) -> Counters:
+        return await self.broker.counters(self.queue(name))
+
+    async def browse(self, name: str, *, limit: int = 1_000, **where: Any) -> list[Message]:
+        """Every page of a browse, put together."""
+        found: list[Message] = []
+        after: str | None = None
+        while True:
+            page = await self.broker.browse(self.queue(name), where=Filter(**where), limit=limit, after=after)
+            found += page.messages
+            after = page.next
+            if after is None:
+                return found
+
+    async def events(self, *kinds: EventKind) -> list[Event]:
+        """The journal from its oldest event on, or only the events of some kinds."""
+        span = await self.store.span()
+        entries = await self.store.read_events(start=span.oldest, limit=span.next - span.oldest)
+        return [entry.event for entry in entries if not kinds or entry.event.kind in kinds]
