@@ -1,0 +1,147 @@
+"""The `courier` command: what it can do, and how every way of ending becomes an exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+from courier import __version__
+from courier.cli.exits import Exit, Failure
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+ABOUT = "Courier: a durable message queue, its server and its tools."
+
+EPILOGUE = """\
+First steps:
+  courier serve                  start a server in this folder
+  export COURIER_TOKEN=...       the root token that its first start prints
+  courier queues create orders   make a queue
+  courier send orders "hello"    put a message into it
+  courier receive orders --ack   take it out
+
+Environment:
+  COURIER_URL     the server's address (http://127.0.0.1:8080)
+  COURIER_TOKEN   the root token or a credential's secret
+  COURIER_TENANT  whose queues (default)
+  COURIER_DATA    where the server's data is (courier-data)
+
+Exit codes:
+  0    done
+  1    failed or refused, or something was found wrong
+  2    wrong usage
+  3    not found
+  4    the credential is missing, unknown or not allowed to
+  5    the server cannot be reached, or cannot do it now
+  130  interrupted"""
+
+SERVE = """\
+Run the server until it is told to stop (Ctrl-C or SIGTERM).
+
+Settings come from flags, then COURIER_* variables, then the file.
+The root token is COURIER_ROOT_TOKEN; unset, the first start makes one and prints it."""
+
+DOCTOR = """\
+Look for what is wrong with the data and, where its address is known, the server.
+
+The exit code is 1 when something is wrong; mere advice leaves it at 0."""
+
+MESSAGES = Group("Messages", sort_key=1)
+MANAGE = Group("Manage", sort_key=2)
+OPERATE = Group("Operate", sort_key=3)
+ABOUT_GROUP = Group("About", sort_key=4)
+
+COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
+    (MESSAGES, "send", "sending:send", "Send one message, or many."),
+    (MESSAGES, "receive", "receiving:receive", "Lease messages, show them, and ack them if you like."),
+    (MESSAGES, "ack", "receiving:ack", "Say that leased messages are done."),
+    (MESSAGES, "release", "receiving:release", "Give leased messages back as failed attempts."),
+    (MESSAGES, "extend", "receiving:extend", "Hold leased messages for longer."),
+    (MESSAGES, "browse", "browsing:browse", "Look at messages without leasing them."),
+    (MESSAGES, "cancel", "browsing:cancel", "Take back a message that nobody has received."),
+    (MESSAGES, "tail", "tail:tail", "Watch a queue live."),
+    (MANAGE, "queues", "queues:app", "Create, look at, change, empty and delete queues."),
+    (MANAGE, "exchanges", "exchanges:app", "Copy messages to several queues by rules."),
+    (MANAGE, "tenants", "tenants:app", "Keep owners of queues apart."),
+    (MANAGE, "credentials", "credentials:app", "Let programs in, each with its own rights."),
+    (OPERATE, "serve", "serving:serve", SERVE),
+    (OPERATE, "journal", "journal:journal", "Print what has happened, in order."),
+    (OPERATE, "doctor", "doctor:doctor", DOCTOR),
+    (OPERATE, "backup", "copies:backup", "Copy the data while the server goes on working."),
+    (OPERATE, "restore", "copies:restore", "Put a backup in place of an empty data directory."),
+    (ABOUT_GROUP, "version", "about:version", "Print the versions of Courier and of what it stands on."),
+)
+
+
+def build() -> App:
+    """The whole command; modules of single commands are imported only when one of them runs."""
+    app = App(
+        name="courier",
+        help=ABOUT,
+        help_format="plaintext",
+        help_epilogue=EPILOGUE,
+        version=__version__,
+        default_parameter=Parameter(negative=()),
+        error_formatter=_sentence,
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    for flag in ("--help", "--version"):
+        app[flag].group = ABOUT_GROUP
+    for order, (group, name, place, summary) in enumerate(COMMANDS):
+        _add(app, place, name=name, help=summary, group=group, sort_key=order)
+    return app
+
+
+def _add(app: App, place: str, **entry: Any) -> None:
+    """Commands of their own have no epilogue; groups of commands say so where they are made."""
+    extra = {} if place.endswith(":app") else {"help_epilogue": ""}
+    app.command(f"courier.cli.{place}", **entry, **extra)
+
+
+def _sentence(error: CycloptsError) -> "Text":
+    from rich.text import Text  # noqa: PLC0415 - only who fails needs it
+
+    chain = " ".join(("courier", *(error.command_chain or ())))
+    return Text(f"courier: {error}\nSee `{chain} --help`.", no_wrap=True, overflow="ignore")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; returns its exit code."""
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        return code
+    except Failure as failure:
+        _complain(str(failure))
+        return failure.code
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return Exit.PIPE_CLOSED
+    except OSError as error:
+        _complain(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+        return Exit.FAILED
+
+
+def _run(arguments: Sequence[str]) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets its answer
+    result: Any = build()(arguments)
+    return result if isinstance(result, int) else Exit.OK
+
+
+def _complain(sentence: str) -> None:
+    from courier.cli.screen import harmless  # noqa: PLC0415 - only who fails needs it
+
+    sys.stderr.write(f"courier: {harmless(sentence)}\n")
+
+
+def _drop_output() -> None:
+    """Let Python close standard output at its exit without another complaint about the reader who left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

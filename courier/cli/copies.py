@@ -1,0 +1,96 @@
+"""`courier backup` and `courier restore`."""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from courier.cli.connection import Output
+from courier.cli.data import Config, Data, data_directory
+from courier.cli.exits import Failure
+from courier.cli.quantities import show_size
+from courier.cli.screen import Screen
+from courier.storage.base import CannotOpen
+from courier.storage.sqlite import care
+
+LEFT_BY_A_SERVER = {"lock", "port"}
+"""Files that a data directory may hold and still be empty."""
+
+
+def backup(
+    target: Annotated[Path, Parameter(help="A new directory for the copy.", metavar="DEST")],
+    /,
+    *,
+    data: Data = None,
+    config: Config = None,
+    json: Output = False,
+) -> None:
+    """Copy the data as it is at this moment, while the server goes on working, and check the copy."""
+    screen, directory = Screen(json=json), data_directory(data, config)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise Failure(f"{target} is there already and not empty; name a new directory for the copy")
+    with _removed_on_failure(target), _as_failures(), screen.progress(unit="pages") as progress:
+        task = progress.add_task("copying", total=None) if progress else None
+
+        def report(done: int, total: int) -> None:
+            if progress is not None and task is not None:
+                progress.update(task, completed=done, total=total)
+
+        care.backup(directory, target, report)
+    size = sum(file.stat().st_size for file in target.iterdir())
+    sentence = f"copied {directory} to {target} ({show_size(size)}) and found the copy sound"
+    screen.tell({"source": str(directory), "target": str(target), "byte_count": size}, sentence)
+
+
+@contextmanager
+def _removed_on_failure(target: Path) -> Iterator[None]:
+    """Half a copy must not be taken for a whole one."""
+    try:
+        yield
+    except BaseException:
+        if target.exists():
+            shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def restore(
+    source: Annotated[Path, Parameter(help="The directory that `courier backup` made.", metavar="SRC")],
+    /,
+    *,
+    data: Data = None,
+    config: Config = None,
+    json: Output = False,
+) -> None:
+    """Check a backup and put it into a data directory that is empty and not in use."""
+    screen, directory = Screen(json=json), data_directory(data, config)
+    _refuse_strangers(directory)
+    with _as_failures(), screen.busy(f"restoring {source}"):
+        care.restore(source, directory)
+        findings = care.check(directory)
+    if findings:
+        raise Failure(f"the restored data in {directory} is not sound: {findings[0]}")
+    sentence = f"restored {source} to {directory}; start it with `courier serve --data {directory}`"
+    screen.tell({"source": str(source), "target": str(directory)}, sentence)
+
+
+def _refuse_strangers(directory: Path) -> None:
+    """A directory with anything in it is somebody's; data of Courier is refused by the store, with its reason."""
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise Failure(f"{directory} is not a directory")
+    found = {file.name for file in directory.iterdir()} - LEFT_BY_A_SERVER
+    if found and not any(name.startswith("courier.db") for name in found):
+        raise Failure(f"{directory} is not empty (it holds {min(found)}); restore into an empty directory")
+
+
+@contextmanager
+def _as_failures() -> Iterator[None]:
+    try:
+        yield
+    except (CannotOpen, sqlite3.Error) as error:
+        raise Failure(str(error)) from None

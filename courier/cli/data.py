@@ -1,0 +1,35 @@
+"""Where the data of a server on this machine is, found as the server itself would find it."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+
+from courier.cli.exits import usage
+from courier.config import ConfigError, Settings, load
+
+PLACE = Group("Data", sort_key=70)
+
+Data = Annotated[
+    Path | None,
+    Parameter(group=PLACE, metavar="DIR", help="The data directory. [env var: COURIER_DATA] [default: courier-data]"),
+]
+Config = Annotated[
+    Path | None,
+    Parameter(
+        group=PLACE, metavar="FILE", help="The settings' file. [env var: COURIER_CONFIG] [default: courier.toml]"
+    ),
+]
+
+
+def read_settings(flags: dict[str, object], config: Path | None) -> Settings:
+    """The settings a server would have with these flags."""
+    try:
+        return load(flags=flags, environ=os.environ, file=config)
+    except ConfigError as error:
+        raise usage(str(error)) from None
+
+
+def data_directory(data: Path | None, config: Path | None) -> Path:
+    return read_settings({"data": data}, config).data
