@@ -84,6 +84,11 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
+def fresh_key() -> bytes:
+    """A secret that a store seals its tokens with; made once in its life."""
+    return secrets.token_bytes(32)
+
+
 def mint_id(clock: Clock) -> str:
     """A new id that every dialect can carry: 21 letters and digits."""
     number = int.from_bytes(clock.random_bytes(16), "big")

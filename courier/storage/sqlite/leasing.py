@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import json
-
 from courier.core.errors import CourierError, InvalidReceipt, LeaseLost
 from courier.core.events import Event, EventKind
 from courier.core.model import (
@@ -27,6 +25,10 @@ from courier.storage.sqlite.ending import bury, drop_payload, refresh_group
 from courier.storage.sqlite.ledger import Tx
 from courier.storage.sqlite.queries import Q
 from courier.storage.sqlite.rows import Row, to_lease
+
+SIZES = (1, 10, 100, 1_000)
+SETTLING = {size: Q.settling.replace(":seqs", ",".join("?" * size)) for size in SIZES}
+"""The same query for some round numbers of seqs, so that SQLite compiles only these."""
 
 
 def receive(
@@ -126,11 +128,10 @@ class _Desk:
         self._unlocked: dict[str, int] = {}
 
     def fetch(self, seqs: list[int]) -> None:
-        if len(seqs) == 1:
-            rows = self._tx.execute(Q.settling_one, (seqs[0], self._queue.key)).fetchall()
-        else:
-            rows = self._tx.execute(Q.settling, (json.encode(seqs), self._queue.key)).fetchall()
-        self._rows = {row[0]: row for row in rows}
+        if seqs:
+            size = next(size for size in SIZES if size >= len(seqs))
+            padded = (self._queue.key, *seqs, *[seqs[-1]] * (size - len(seqs)))
+            self._rows = {row[0]: row for row in self._tx.execute(SETTLING[size], padded)}
 
     def flush(self) -> None:
         """Delete what was acked, and let go of the groups."""

@@ -51,14 +51,10 @@ FROM message WHERE queue = :queue AND given = 1 AND id = :id AND seq > :after OR
 UPDATE message SET state = 2, due_at = ?, attempts = attempts + 1, lease_no = lease_no + 1 WHERE seq = ?;
 
 -- name: settling
--- What a settlement must know; `keep_at` is when its own retention ends, else when it came in. The plus keeps SQLite from
--- looking through the whole queue instead of the few rows that are named.
+-- What a settlement must know; `keep_at` is when its own retention ends, else when it came in. `:seqs` stands for as many
+-- marks as there are seqs. The plus keeps SQLite from looking through the whole queue instead of the named rows.
 SELECT seq, id, attempts, size, grp, coalesce(discard_at, entered_at) AS keep_at, state, lease_no, due_at, own
-FROM message WHERE seq IN (SELECT value FROM json_each(?)) AND +queue = ?;
-
--- name: settling_one
-SELECT seq, id, attempts, size, grp, coalesce(discard_at, entered_at) AS keep_at, state, lease_no, due_at, own
-FROM message WHERE seq = ? AND queue = ?;
+FROM message WHERE +queue = ? AND seq IN (:seqs);
 
 -- name: extend
 UPDATE message SET due_at = ? WHERE seq = ?;
