@@ -8,9 +8,9 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import uvicorn
@@ -29,6 +29,7 @@ from courier.waiting import Arrivals
 from courier.web.app import App
 from courier.web.call import Dialect
 from courier.web.product import Product
+from courier.web.protocol import Connection, Deadlines, sweep
 from courier.web.services import Services
 
 DIALECTS = ("native", "cloudflare", "anypoint", "discue")
@@ -174,6 +175,10 @@ class Listener(uvicorn.Server):
         await super().startup(sockets)
         self._on_start()
 
+    async def on_tick(self, counter: int) -> bool:
+        sweep(cast("Iterable[Connection]", self.server_state.connections), asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # The waiting receivers answer after the next await: by then no new request can come in.
         self._on_stop()
@@ -204,7 +209,7 @@ def _bind(host: str, port: int) -> socket.socket:
 def _uvicorn_config(app: App, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=cast("type[asyncio.Protocol]", partial(Connection, deadlines=Deadlines.of(settings))),
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -213,7 +218,6 @@ def _uvicorn_config(app: App, settings: Settings) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=settings.keep_alive_ms // 1_000,
         timeout_graceful_shutdown=settings.shutdown_ms // 1_000,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,

@@ -13,6 +13,8 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
+TIMED_OUT = "courier.timed_out"
+"""What our own protocol says instead of `http.request` when a body has taken too long."""
 LINGER_SECONDS = 2.0
 """How long we go on listening to a client whose body we refused, so that it can read why."""
 WATCH_AFTER_SECONDS = 0.05

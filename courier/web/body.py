@@ -1,11 +1,8 @@
 """Reading a request body: never more of it than is allowed, and not for ever."""
 
-from courier.web.asgi import Disconnected, Event, Receive
+from courier.web.asgi import TIMED_OUT, Disconnected, Event, Receive
 from courier.web.call import Call
 from courier.web.errors import RequestTimeout, RequestTooLarge
-
-TIMED_OUT = "courier.timed_out"
-"""What our protocol says instead of `http.request` when a body has taken too long."""
 
 
 async def read_body(call: Call, receive: Receive, limit: int) -> bytes:
