@@ -1,6 +1,7 @@
 """`python -m benchmarks [--only ROW]… [--quick] [--check]`."""
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -32,6 +33,9 @@ SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
     "mq-consume": dialects.anypoint_consume,
 }
 
+WIDTH = 140
+"""Of the table where there is no terminal to ask."""
+
 app = cyclopts.App(name="benchmarks", help="Measure Courier against a bare server in the same run.")
 
 
@@ -57,7 +61,7 @@ def measure(
         Where to put the data directories; on a real disk, or fsync costs nothing.
     """
     require_wrk()
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     with _directory(data) as directory:
         bench = Bench(
             directory, rounds=3 if quick else 7, seconds=1 if quick else 2, backlog=100_000 if quick else 1_000_000

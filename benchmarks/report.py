@@ -23,7 +23,9 @@ def show(console: Console, rows: list[Row], machine: dict[str, Any]) -> None:
     """Print every row with its bar."""
     table = Table(title="Courier benchmarks", caption=_caption(machine), box=None, pad_edge=False, title_justify="left")
     for column in COLUMNS:
-        table.add_column(column, justify="right" if column in ("figure", "ratio", "bar") else "left", no_wrap=True)
+        table.add_column(
+            column, justify="right" if column in ("figure", "ratio", "bar") else "left", no_wrap=column != "what"
+        )
     for row in rows:
         table.add_row(*_cells(row))
     console.print(table)
