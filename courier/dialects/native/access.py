@@ -17,6 +17,7 @@ T = TypeVar("T", Queue, Exchange)
 
 READ = (Action.MANAGE, Action.BROWSE, Action.STATS)
 """Any of these lets a caller see a queue or an exchange and its settings."""
+VERBS = {Action.STATS: "read the stats of", Action.RECEIVE: "receive from", Action.SEND: "send to"}
 
 
 def tenant_for(call: Call) -> Tenant:
@@ -37,7 +38,7 @@ def part_of_tenant(call: Call, *actions: Action) -> Tenant:
     """The call's tenant, for those who may do one of the actions on some of it; what they see of it is `visible`."""
     tenant, principal = tenant_for(call), call.principal
     if not principal.is_root and not any(scope.action in actions for scope in principal.scopes):
-        raise Forbidden(" or ".join(actions), f"anything of tenant {tenant.id!r}")
+        raise _forbidden(actions, f"anything of tenant {tenant.id!r}")
     return tenant
 
 
@@ -109,13 +110,13 @@ def _require_any(principal: Principal, actions: Sequence[Action], target: Queue 
     for action in actions:
         if principal.may(action, target):
             return
-    raise _forbidden(actions, asked)
+    raise _forbidden(actions, f"{asked!r}")
 
 
 def _absent(call: Call, actions: Sequence[Action], tenant: str, asked: str, error: NotFound) -> Exception:
     """What to say of a name that nothing bears: the truth, to those who may act on that name."""
     if not call.principal.is_root:
-        return error if _covers(call.principal, actions, asked) else _forbidden(actions, asked)
+        return error if _covers(call.principal, actions, asked) else _forbidden(actions, f"{asked!r}")
     call.services.catalog.tenant(tenant)  # root is told when it is the tenant that is missing
     return error
 
@@ -124,5 +125,5 @@ def _covers(principal: Principal, actions: Sequence[Action], asked: str) -> bool
     return any(s.action in actions and ("*" in s.queues or asked in s.queues) for s in principal.scopes)
 
 
-def _forbidden(actions: Sequence[Action], asked: str) -> Forbidden:
-    return Forbidden(" or ".join(actions), f"{asked!r}")
+def _forbidden(actions: Sequence[Action], target: str) -> Forbidden:
+    return Forbidden("see" if actions == READ else " or ".join(VERBS.get(a, a) for a in actions), target)

@@ -91,7 +91,10 @@ def problem_of(error: CourierError) -> Problem:
 
 def failure(error: CourierError) -> Reply:
     problem = problem_of(error)
-    return Reply(problem.status, _encode(problem), (PROBLEM_TYPE,))
+    headers: tuple[Header, ...] = (PROBLEM_TYPE,)
+    if isinstance(error, core.TooManyRequests | core.Unavailable):
+        headers += ((b"retry-after", b"%d" % max(1, -(-error.retry_after_ms // 1_000))),)
+    return Reply(problem.status, _encode(problem), headers)
 
 
 def crash() -> Reply:

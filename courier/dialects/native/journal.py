@@ -1,5 +1,6 @@
 """The journal: every change there was, in order, as JSON or as an Arrow stream."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
@@ -36,6 +37,8 @@ async def read_events(call: Call) -> Reply:
     query = read_query(call, wire.EventsQuery)
     tenant = _tenant_of(call, query.tenant)
     as_arrow = _wants_arrow(call, query)
+    if as_arrow:
+        await asyncio.to_thread(arrow.head)  # loads pyarrow, the first time: too long to hold the loop
     reading = await _reading(call, query, tenant, limits.ARROW_EVENT_COUNT if as_arrow else limits.JSON_EVENT_COUNT)
     if as_arrow:
         headers: tuple[Header, ...] = (ARROW_TYPE, (NEXT.encode(), b"%d" % reading.stop))

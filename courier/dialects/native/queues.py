@@ -4,7 +4,8 @@ from urllib.parse import quote
 
 from msgspec import UNSET
 
-from courier.core.errors import AlreadyExists, DeadLetterCycle, InUse, QueueNotFound, TenantNotFound
+from courier.core.errors import AlreadyExists, DeadLetterCycle, InUse, Invalid, QueueNotFound, TenantNotFound
+from courier.core.limits import check_settings
 from courier.core.model import Action, QueueSettings
 from courier.dialects.native.access import (
     READ,
@@ -52,10 +53,11 @@ async def read_queue(call: Call) -> Reply:
 async def change_queue(call: Call) -> Reply:
     queue = queue_for(call, Action.MANAGE)
     change = read(wire.QUEUE_CHANGE, call.body)
+    some = change.settings
     queue = await call.services.catalog.change_queue(
         queue,
         name=None if change.name is UNSET else change.name,
-        settings=None if change.settings is UNSET else _settings(call, queue.tenant, change.settings, queue.settings),
+        settings=None if some is UNSET else lambda base: _settings(call, queue.tenant, some, base),
         annotations=None if change.annotations is UNSET else change.annotations,
         principal=call.principal.id,
     )
@@ -88,7 +90,12 @@ def _settings(call: Call, tenant: str, some: wire.SomeSettings, base: QueueSetti
         field = "settings.dead_letter_queue"
         return named_queue(call, tenant, target, Action.SEND, Action.MANAGE, field=field).id
 
-    return wire.settings_of(some, base, id_of)
+    settings = wire.settings_of(some, base, id_of)
+    try:
+        check_settings(settings)
+    except Invalid as error:
+        raise Invalid(str(error), field=f"settings.{error.field}") from None
+    return settings
 
 
 OPERATIONS = (
