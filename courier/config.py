@@ -72,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "human", "json"] = "auto"
+    metrics_public: bool = False
+    """Whether `/metrics` shows the figures of queues, with their tenants and names, to callers other than root."""
     otel_endpoint: str | None = None
     """Where traces go, such as `http://localhost:4318`; needs the extra `tracing`."""
     dialects: DialectSettings = DialectSettings()
@@ -190,6 +192,8 @@ def _wanted(info: inspect.Type) -> str:
             return "one of " + ", ".join(map(str, values))
         case inspect.VarTupleType():
             return "a list of texts"
+        case inspect.BoolType():
+            return "true or false"
         case inspect.CustomType():
             return "a path"
         case inspect.UnionType(types=types):

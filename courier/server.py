@@ -5,15 +5,13 @@ import contextlib
 import importlib
 import importlib.util
 import logging
-import signal
-import socket
+import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import uvicorn
 import uvloop
 
 from courier.auth.gate import Gate, open_gate
@@ -21,16 +19,22 @@ from courier.broker import Broker
 from courier.catalog import Catalog
 from courier.clock import Clock, SystemClock
 from courier.config import Settings
+from courier.dialects.openapi import documentation
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.store import SqliteStore
+from courier.telemetry import logs
+from courier.telemetry.pages import Pages
 from courier.telemetry.traffic import Traffic
 from courier.upkeep.timekeeper import Timekeeper
 from courier.waiting import Arrivals
 from courier.web.app import App
 from courier.web.call import Dialect
+from courier.web.listener import Listener, bind
 from courier.web.product import Product
-from courier.web.protocol import Connection, Deadlines, sweep
 from courier.web.services import Services
+
+if TYPE_CHECKING:
+    from courier.telemetry.tracing import Tracing
 
 DIALECTS = ("native", "cloudflare", "anypoint", "discue")
 
@@ -63,12 +67,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The root token, on the start that made it."""
 
 
-class Wakers:
+class Wakers(msgspec.Struct, frozen=True):
     """What the store tells, passed on to those who wait for messages and for time."""
 
-    def __init__(self, ready: Callable[[int, int], None], due: Callable[[int], None]) -> None:
-        self.ready = ready
-        self.due = due
+    ready: Callable[[int, int], None]
+    due: Callable[[int], None]
 
 
 # -- inside ---------------------------------------------------------------------------------------------------
@@ -76,7 +79,11 @@ class Wakers:
 
 @contextlib.asynccontextmanager
 async def running(
-    settings: Settings, *, clock: Clock | None = None, dialects: Sequence[str] = DIALECTS
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    dialects: Sequence[str] = DIALECTS,
+    tracing: "Tracing | None" = None,
 ) -> AsyncIterator[Node]:
     """Open the store and put everything on top of it; at the end finish and close in the opposite order."""
     clock = clock or SystemClock()
@@ -87,11 +94,13 @@ async def running(
     try:
         await catalog.load()
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
-        services = Services(Broker(store, catalog, clock, arrivals), catalog, gate, clock, store.sealer, settings)
-        app = App([Product(), *load_dialects(dialects, settings)], services, Traffic())
-        async with _in_background([timekeeper.run(), _keep_tokens(gate, clock)]):
+        broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals)
+        services = Services(broker, catalog, gate, clock, store.sealer, settings)
+        app = _app(load_dialects(dialects, settings), services, store, tracing)
+        async with _in_background(timekeeper.run(), _keep_tokens(gate, clock)):
             yield Node(app=app, services=services, store=store, minted_token=minted)
-        await gate.save_tokens()
+        with contextlib.suppress(Exception):  # a full disk costs only the last minute of sliding tokens
+            await gate.save_tokens()
     finally:
         await store.close()
 
@@ -107,6 +116,13 @@ def load_dialects(names: Sequence[str], settings: Settings) -> list[Dialect]:
     return found
 
 
+def _app(dialects: Sequence[Dialect], services: Services, store: SqliteStore, tracing: "Tracing | None") -> App:
+    traffic = Traffic()
+    pages = Pages(store, traffic, metrics_public=services.settings.metrics_public)
+    product = Product([*pages.routes, *documentation(dialects)])
+    return App([product, *dialects], services, traffic, trace=tracing.request if tracing else None)
+
+
 async def _keep_tokens(gate: Gate, clock: Clock) -> None:
     while True:
         await clock.sleep_until(clock.now() + TOKEN_SAVE_MS)
@@ -117,7 +133,7 @@ async def _keep_tokens(gate: Gate, clock: Clock) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _in_background(jobs: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+async def _in_background(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     tasks = [asyncio.create_task(job) for job in jobs]
     try:
         yield
@@ -132,102 +148,66 @@ async def _in_background(jobs: Sequence[Coroutine[Any, Any, None]]) -> AsyncIter
 
 def run(settings: Settings) -> int:
     """Serve until told to stop; returns the exit code of the process."""
+    logs.configure(settings)
     try:
-        uvloop.run(_serve(settings))
+        tracing = _tracing(settings)
+        uvloop.run(_serve(settings, tracing))
+        if tracing is not None:
+            tracing.close()
     except CannotStart as error:
         sys.stderr.write(f"courier: {error}\n")
         return error.code
     return EXIT_OK
 
 
-async def _serve(settings: Settings) -> None:
-    listener = _bind(settings.host, settings.port)
+def _tracing(settings: Settings) -> "Tracing | None":
+    if settings.otel_endpoint is None:
+        return None
     try:
-        async with running(settings) as node:
-            server = Listener(
-                _uvicorn_config(node.app, settings),
-                on_start=partial(_announce, settings, listener.getsockname()[1], node.minted_token),
-                on_stop=node.services.broker.stop_waiting,
-            )
-            await server.serve(sockets=[listener])
-            (settings.data / PORT_FILE).unlink(missing_ok=True)
-    except CannotOpen as error:
-        raise CannotStart(str(error), EXIT_STORE) from error
-    finally:
-        listener.close()
+        from courier.telemetry.tracing import Tracing  # noqa: PLC0415 - an extra that most do without
+    except ImportError:
+        sentence = "otel_endpoint is set, but traces need the extra: install courier[tracing]"
+        raise CannotStart(sentence, EXIT_BAD_SETTING) from None
+    return Tracing.to_endpoint(settings.otel_endpoint)
 
 
-class Listener(uvicorn.Server):
-    """Uvicorn's server with our own way to stop: nobody is left waiting for a message."""
-
-    def __init__(self, config: uvicorn.Config, *, on_start: Callable[[], None], on_stop: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_start = on_start
-        self._on_stop = on_stop
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
-        await self._serve(sockets)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._on_start()
-
-    async def on_tick(self, counter: int) -> bool:
-        sweep(cast("Iterable[Connection]", self.server_state.connections), asyncio.get_running_loop().time())
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # The waiting receivers answer after the next await: by then no new request can come in.
-        self._on_stop()
-        await super().shutdown(sockets)
-
-    def _stop(self) -> None:
-        self.force_exit = self.should_exit
-        self.should_exit = True
-
-
-def _bind(host: str, port: int) -> socket.socket:
+async def _serve(settings: Settings, tracing: "Tracing | None") -> None:
+    _check_tls(settings)
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
+        listener = bind(settings.host, settings.port)
     except OSError as error:
-        raise CannotStart(f"{host!r} is not an address of this machine: {error.strerror}", EXIT_PORT) from error
+        where = f"{settings.host}:{settings.port}"
+        raise CannotStart(f"cannot listen on {where}: {error.strerror}", EXIT_PORT) from error
+    with contextlib.closing(listener):
+        try:
+            async with running(settings, tracing=tracing) as node:
+                server = Listener(
+                    node.app,
+                    settings,
+                    on_start=partial(_announce, settings, listener.getsockname()[1], node.minted_token),
+                    on_stop=node.services.broker.stop_waiting,
+                )
+                await server.serve(sockets=[listener])
+                (settings.data / PORT_FILE).unlink(missing_ok=True)
+        except CannotOpen as error:
+            raise CannotStart(str(error), EXIT_STORE) from error
+
+
+def _check_tls(settings: Settings) -> None:
+    if settings.tls_cert is None or settings.tls_key is None:
+        return
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        listener.close()
-        raise CannotStart(f"cannot listen on {host}:{port}: {error.strerror}", EXIT_PORT) from error
-    return listener
-
-
-def _uvicorn_config(app: App, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=cast("type[asyncio.Protocol]", partial(Connection, deadlines=Deadlines.of(settings))),
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        proxy_headers=False,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        timeout_graceful_shutdown=settings.shutdown_ms // 1_000,
-        ssl_certfile=settings.tls_cert,
-        ssl_keyfile=settings.tls_key,
-    )
+        ssl.create_default_context().load_cert_chain(settings.tls_cert, settings.tls_key)
+    except OSError as error:  # ssl.SSLError is one
+        files = f"{settings.tls_cert} and {settings.tls_key}"
+        raise CannotStart(f"{files} cannot be used for TLS: {error.strerror}", EXIT_BAD_SETTING) from error
 
 
 def _announce(settings: Settings, port: int, minted_token: str | None) -> None:
     """Tell people where to find us, and programs through a file."""
     (settings.data / PORT_FILE).write_text(f"{port}\n")
-    url = f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{port}"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"{'https' if settings.tls_cert else 'http'}://{host}:{port}"
     sys.stderr.write(f"Courier listens on {url} and keeps its data in {settings.data}\n")
     if minted_token is not None:
         sys.stderr.write(FIRST_START.format(token=minted_token, url=url))

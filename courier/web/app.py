@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from courier.core.errors import CourierError, TooManyRequests, Unauthenticated
 from courier.telemetry.traffic import RouteTraffic, Traffic
@@ -14,6 +15,9 @@ from courier.web.errors import MethodNotAllowed, RequestTimeout, RequestTooLarge
 from courier.web.product import Product
 from courier.web.routing import RouteTable
 from courier.web.services import Services
+
+Trace = Callable[[str, str, Call, Awaitable[Reply]], Coroutine[Any, Any, Reply]]
+"""Wraps an answer to a route of a dialect in a span."""
 
 log = logging.getLogger("courier.web")
 
@@ -35,11 +39,20 @@ class Endpoint:
 class App:
     """Serves dialects over HTTP."""
 
-    def __init__(self, dialects: Sequence[Dialect], services: Services, traffic: Traffic | None = None) -> None:
+    def __init__(
+        self,
+        dialects: Sequence[Dialect],
+        services: Services,
+        traffic: Traffic | None = None,
+        *,
+        trace: Trace | None = None,
+    ) -> None:
         settings = services.settings
+        self._trace = trace
         self._services = services
         self._cors = Cors(settings.cors_origins) if settings.cors_origins else None
         self._traffic = traffic or Traffic()
+        self._debugging = log.isEnabledFor(logging.DEBUG)
         self._table: RouteTable[Endpoint] = RouteTable()
         self._prefixes: list[tuple[str, Dialect]] = [("", Product())]
         for dialect in dialects:
@@ -68,11 +81,17 @@ class App:
             services=self._services,
             principal=ANONYMOUS,
         )
+        answer = self._answer(endpoint, call, scope, receive)
+        if self._trace is not None:
+            answer = self._trace(endpoint.traffic.pattern, endpoint.dialect.name, call, answer)
         try:
-            reply = await self._answer(endpoint, call, scope, receive)
+            reply = await answer
         except Disconnected:
             return
-        endpoint.traffic.observe(reply.status, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        endpoint.traffic.observe(reply.status, seconds)
+        if self._debugging:
+            _log_answer(call, reply, seconds)
         await self._send(reply, scope, receive, send)
 
     async def _answer(self, endpoint: Endpoint, call: Call, scope: Scope, receive: Receive) -> Reply:
@@ -172,6 +191,11 @@ def _with_hints(reply: Reply, error: CourierError) -> list[Header]:
     if isinstance(error, RequestTooLarge | RequestTimeout):
         headers.append((b"connection", b"close"))
     return headers
+
+
+def _log_answer(call: Call, reply: Reply, seconds: float) -> None:
+    facts = {"principal": call.principal.id, "status": reply.status, "ms": round(seconds * 1_000, 1)}
+    log.debug("%s %s", call.method, call.path, extra=facts)
 
 
 def _crash(dialect: Dialect, call: Call) -> Reply:

@@ -93,6 +93,11 @@ class Call:
         value = self._headers.get(name)
         return value.decode("latin-1") if value is not None else None
 
+    def replace_headers(self, headers: Sequence[Header]) -> None:
+        """Let handlers see other headers than those that were sent."""
+        self.raw_headers = headers
+        self._headers = None
+
     def json(self, decoder: "msgspec.json.Decoder[T]") -> T:
         """The body as the decoder's type; what does not fit raises MalformedRequest with the place and the reason."""
         try:

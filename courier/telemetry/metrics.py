@@ -1,0 +1,139 @@
+"""Prometheus metrics: read from plain numbers when somebody asks, so that counting costs next to nothing."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from courier import __version__
+from courier.broker import Broker
+from courier.catalog import Catalog
+from courier.clock import Clock
+from courier.core.model import Counters, Queue
+from courier.telemetry.histogram import Histogram
+from courier.telemetry.traffic import Traffic
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+BREATH = 50
+"""After this many queues everybody else gets a turn."""
+
+
+class CommitMetrics(Protocol):
+    """What a store that commits in groups counts."""
+
+    commits: int
+    operations: int
+    batch_sizes: Histogram
+    sync_seconds: Histogram
+
+
+class Measured(Protocol):
+    """What is asked of a store."""
+
+    @property
+    def metrics(self) -> CommitMetrics: ...
+
+    @property
+    def unavailable_reason(self) -> str | None: ...
+
+
+class Depth(msgspec.Struct, frozen=True):
+    """A queue and its figures at the time of the scrape."""
+
+    queue: Queue
+    counters: Counters
+
+
+async def depths(catalog: Catalog, broker: Broker) -> list[Depth]:
+    """The figures of every queue."""
+    found = []
+    for index, queue in enumerate(catalog.all_queues(), 1):
+        found.append(Depth(queue, await broker.counters(queue)))
+        if index % BREATH == 0:
+            await asyncio.sleep(0)
+    return found
+
+
+def render(families: Iterable[Metric]) -> bytes:
+    """The text that Prometheus reads."""
+    registry = CollectorRegistry()
+    registry.register(_Given(families))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry)
+
+
+class _Given(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def server_families(traffic: Traffic, store: Measured) -> Iterator[Metric]:
+    """What concerns the server as a whole: it names no tenant and no queue."""
+    build = GaugeMetricFamily("courier_build", "The version that runs.", labels=["version"])
+    build.add_metric([__version__], 1)
+    yield build
+    yield GaugeMetricFamily(
+        "courier_ready", "Whether the store takes writes.", value=int(store.unavailable_reason is None)
+    )
+    yield from _requests(traffic)
+    yield from _commits(store.metrics)
+
+
+def _requests(traffic: Traffic) -> Iterator[Metric]:
+    labels = ["dialect", "method", "route"]
+    total = CounterMetricFamily("courier_requests", "Requests answered.", labels=[*labels, "status"])
+    seconds = HistogramMetricFamily("courier_request_seconds", "How long requests took to answer.", labels=labels)
+    for lane in list(traffic.lanes.values()):
+        where = [lane.dialect, lane.method, lane.pattern]
+        for hundreds, count in enumerate(lane.statuses):
+            if count:
+                total.add_metric([*where, f"{hundreds}xx"], count)
+        if any(lane.statuses):
+            seconds.add_metric(where, buckets(lane.latency), lane.latency.total)
+    yield total
+    yield seconds
+
+
+def _commits(metrics: CommitMetrics) -> Iterator[Metric]:
+    yield CounterMetricFamily("courier_commits", "Transactions committed and synced.", value=metrics.commits)
+    yield CounterMetricFamily("courier_operations", "Operations in those transactions.", value=metrics.operations)
+    sizes = HistogramMetricFamily("courier_commit_size", "Operations that shared one commit.")
+    sizes.add_metric([], buckets(metrics.batch_sizes), metrics.batch_sizes.total)
+    yield sizes
+    sync = HistogramMetricFamily("courier_sync_seconds", "How long the disk took to make a commit durable.")
+    sync.add_metric([], buckets(metrics.sync_seconds), metrics.sync_seconds.total)
+    yield sync
+
+
+def queue_families(found: Iterable[Depth], clock: Clock) -> Iterator[Metric]:
+    """What concerns single queues."""
+    labels = ["tenant", "queue"]
+    messages = GaugeMetricFamily("courier_queue_messages", "Messages in the queue.", labels=[*labels, "state"])
+    size = GaugeMetricFamily("courier_queue_bytes", "Bytes of their bodies.", labels=labels)
+    age = GaugeMetricFamily("courier_queue_oldest_age_seconds", "Since when the oldest has been there.", labels=labels)
+    now = clock.now()
+    for depth in found:
+        where, counters = [depth.queue.tenant, depth.queue.name], depth.counters
+        messages.add_metric([*where, "ready"], counters.ready_count)
+        messages.add_metric([*where, "delayed"], counters.delayed_count)
+        messages.add_metric([*where, "leased"], counters.leased_count)
+        size.add_metric(where, counters.byte_count)
+        age.add_metric(where, 0 if counters.oldest_at is None else (now - counters.oldest_at) / 1_000)
+    yield from (messages, size, age)
+
+
+def buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    """Counts up to and including each bound, as Prometheus wants them."""
+    total, cumulative = 0, []
+    for bound, count in zip((*histogram.bounds, "+Inf"), histogram.counts, strict=True):
+        total += count
+        cumulative.append((str(bound), float(total)))
+    return cumulative
