@@ -3,15 +3,14 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from courier import __version__
 from courier.cli.exits import Exit, Failure
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 ABOUT = "Courier: a durable message queue, its server and its tools."
 
@@ -85,7 +84,8 @@ def build() -> App:
         help_epilogue=EPILOGUE,
         version=__version__,
         default_parameter=Parameter(negative=()),
-        error_formatter=_sentence,
+        print_error=False,
+        exit_on_error=False,
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
@@ -102,19 +102,15 @@ def _add(app: App, place: str, **entry: Any) -> None:
     app.command(f"courier.cli.{place}", **entry, **extra)
 
 
-def _sentence(error: CycloptsError) -> "Text":
-    from rich.text import Text  # noqa: PLC0415 - only who fails needs it
-
-    chain = " ".join(("courier", *(error.command_chain or ())))
-    return Text(f"courier: {error}\nSee `{chain} --help`.", no_wrap=True, overflow="ignore")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; returns its exit code."""
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
         return code
+    except CycloptsError as error:
+        _complain(f"{error}\nSee `{' '.join(('courier', *(error.command_chain or ())))} --help`.")
+        return Exit.USAGE
     except Failure as failure:
         _complain(str(failure))
         return failure.code
@@ -129,11 +125,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets its answer
+    _prepare_streams()
     result: Any = build()(arguments)
     return result if isinstance(result, int) else Exit.OK
+
+
+def _prepare_streams() -> None:
+    """A terminal without UTF-8 still gets its answer; who closed an output wants none."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - open to the end
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _complain(sentence: str) -> None:

@@ -16,12 +16,12 @@ Json = dict[str, Any]
 
 _COLUMNS = [
     Column("SEQ", right=True),
-    Column("ID"),
+    Column("ID", cut=True),
     Column("STATE"),
     Column("TRIES", right=True),
     Column("AGE", right=True),
     Column("SIZE", right=True),
-    Column("BODY"),
+    Column("BODY", cut=True),
 ]
 
 

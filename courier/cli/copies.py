@@ -1,6 +1,5 @@
 """`courier backup` and `courier restore`."""
 
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,11 +48,14 @@ def backup(
 @contextmanager
 def _removed_on_failure(target: Path) -> Iterator[None]:
     """Half a copy must not be taken for a whole one."""
+    made = not target.exists()
     try:
         yield
     except BaseException:
-        if target.exists():
-            shutil.rmtree(target, ignore_errors=True)
+        for file in target.glob("*"):
+            file.unlink()
+        if made and target.exists():
+            target.rmdir()
         raise
 
 

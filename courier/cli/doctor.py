@@ -17,7 +17,7 @@ from courier.cli.client import PREFIX, Client, Refused, Unreachable, route
 from courier.cli.connection import CONNECTION, Output
 from courier.cli.data import Config, Data, read_settings
 from courier.cli.exits import Exit
-from courier.cli.quantities import show_count, show_size
+from courier.cli.quantities import show_size
 from courier.cli.screen import Screen
 from courier.config import Settings
 from courier.storage.sqlite import care
@@ -123,7 +123,11 @@ def _room(directory: Path, min_free_bytes: int) -> Finding:
 def _contents(directory: Path) -> Iterator[Finding]:
     found = care.check(directory)
     yield from (Finding("wrong", sentence) for sentence in found)
-    if not found:
+    if found:
+        yield Finding(
+            "advice", f"stop the server, put {directory} aside, and bring a backup back with `courier restore`"
+        )
+    else:
         yield Finding("good", "the database is intact, its counters agree with its messages, its journal has no gap")
 
 
@@ -161,7 +165,5 @@ def _welcome(client: Client) -> Finding:
         who = client.get(route("whoami"))
     except Refused as refused:
         return Finding("wrong", f"the server refuses the token: {refused}")
-    tenant = "every tenant" if who["tenant"] is None else f"tenant {who['tenant']}"
-    return Finding(
-        "good", f"the token is that of {who['id']}, with {show_count(len(who['scopes']), 'right')} in {tenant}"
-    )
+    rights = "may do everything" if who["tenant"] is None else f"belongs to tenant {who['tenant']}"
+    return Finding("good", f"the token is that of {who['id']}, which {rights}")

@@ -8,8 +8,10 @@ from typing import Any
 from courier.cli.client import Client, Refused, route
 from courier.cli.quantities import show_duration, show_instant, show_size, show_time
 from courier.cli.screen import Cell, Styled
+from courier.core.events import EventKind
 
 PAGE = 1_000
+KIND_WIDTH = max(map(len, EventKind))
 PAUSE_S = 0.5
 """How long to wait after the journal had nothing new."""
 
@@ -17,7 +19,8 @@ STYLES = {
     "sent": "green", "published": "green", "received": "yellow", "acked": "bold green", "released": "magenta",
     "lease_expired": "magenta", "dead_lettered": "red", "discarded": "red", "purged": "red", "cancelled": "red",
 }  # fmt: skip
-_TOLD_APART = ("body", "body_base64", "attributes", "content_type", "secret_hash")
+_CONTROL_PLANE = ("_added", "_changed", "_deleted")
+_TOO_MUCH = {"body", "body_base64", "attributes", "content_type", "trace"}
 Json = dict[str, Any]
 
 
@@ -70,8 +73,8 @@ def pause() -> None:
 def event_line(event: Json, *, with_date: bool = False, with_queue: bool = True) -> str:
     """One event on one line."""
     when = show_instant(event["at"]) if with_date else show_time(event["at"])
-    where = f"{event['tenant']}/{event['queue'] or ''}".rstrip("/") if with_queue else ""
-    parts = (when, event["kind"].ljust(13), where, event["message_id"] or "", event_words(event))
+    where = f"{event['tenant']}/{event['queue'] or ''}".rstrip("/").ljust(20) if with_queue else ""
+    parts = (when, event["kind"].ljust(KIND_WIDTH), where, event["message_id"] or "", event_words(event))
     return "  ".join(part for part in parts if part)
 
 
@@ -82,20 +85,21 @@ def event_words(event: Json) -> str:
         words.append(f"attempt {event['attempt']}")
     if event["size"] is not None and event["kind"] in ("sent", "published"):
         words.append(show_size(event["size"]))
-    words.extend(_detail_words(event["detail"] or {}))
+    words.extend(_detail_words(event))
     if event["principal"]:
         words.append(f"by {event['principal']}")
     return ", ".join(words)
 
 
-def _detail_words(detail: Json) -> Iterator[str]:
+def _detail_words(event: Json) -> Iterator[str]:
+    detail: Json = event["detail"] or {}
+    if event["kind"].endswith(_CONTROL_PLANE):
+        yield from (str(detail[name]) for name in ("name", "id") if detail.get(name))
+        return
     for name, value in detail.items():
-        if name in _TOLD_APART or value is None or isinstance(value, dict | list):
-            continue
-        if name.endswith("_ms"):
-            yield f"{name.removesuffix('_ms')} {show_duration(value)}"
-        elif not name.endswith("_at"):
-            yield f"{name} {value}"
+        if name not in _TOO_MUCH and isinstance(value, str | int | float):
+            told = show_duration(int(value)) if name.endswith("_ms") else value
+            yield f"{name.removesuffix('_ms').replace('_', ' ')} {told}"
 
 
 def kind_cell(event: Json) -> Cell:

@@ -65,4 +65,4 @@ def show_rule(rule: dict[str, Any]) -> str:
 def _show_value(kind: str, value: Attribute) -> str:
     if kind == RuleType.STRING and not isinstance(read_value(str(value)), str):
         return json.dumps(value)  # quoted: it is a string that looks like a number
-    return str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

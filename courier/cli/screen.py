@@ -27,7 +27,9 @@ class Column(NamedTuple):
     title: str
     right: bool = False
     fold: bool = False
-    """Whether a narrow terminal may break it over lines; others are cut."""
+    """A narrow terminal may break it over several lines."""
+    cut: bool = False
+    """A narrow terminal may leave out its end."""
 
 
 class Styled(NamedTuple):
@@ -190,10 +192,13 @@ def drawn(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, caption:
             column.title,
             justify="right" if column.right else "left",
             overflow="fold" if column.fold else "ellipsis",
-            no_wrap=not column.fold,
+            no_wrap=not (column.fold or column.cut),
         )
     for row in rows:
-        table.add_row(*(Text(one_line(_text(cell)), style=_style(cell)) for cell in row))
+        cells = zip(row, columns, strict=True)
+        table.add_row(
+            *(Text(one_line(_text(cell)), style=_style(cell), no_wrap=not column.fold) for cell, column in cells)
+        )
     return table
 
 

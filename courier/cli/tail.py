@@ -24,7 +24,7 @@ RATE_MS = 10_000
 """Rates are of the last ten seconds."""
 RATED = ("sent", "received", "acked")
 CHROME_LINES = 7
-_COLUMNS = [Column("TIME"), Column("EVENT"), Column("MESSAGE"), Column("", fold=False)]
+_COLUMNS = [Column("TIME"), Column("EVENT"), Column("MESSAGE", cut=True), Column("", cut=True)]
 Json = dict[str, Any]
 
 
