@@ -23,18 +23,18 @@ from courier.dialects.openapi import documentation
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.store import SqliteStore
 from courier.telemetry import logs
-from courier.telemetry.pages import Pages
 from courier.telemetry.traffic import Traffic
 from courier.upkeep.timekeeper import Timekeeper
 from courier.waiting import Arrivals
 from courier.web.app import App
 from courier.web.call import Dialect
 from courier.web.listener import Listener, bind
+from courier.web.pages import Pages
 from courier.web.product import Product
 from courier.web.services import Services
 
 if TYPE_CHECKING:
-    from courier.telemetry.tracing import Tracing
+    from courier.web.tracing import Tracing
 
 DIALECTS = ("native", "cloudflare", "anypoint", "discue")
 
@@ -164,7 +164,7 @@ def _tracing(settings: Settings) -> "Tracing | None":
     if settings.otel_endpoint is None:
         return None
     try:
-        from courier.telemetry.tracing import Tracing  # noqa: PLC0415 - an extra that most do without
+        from courier.web.tracing import Tracing  # noqa: PLC0415 - an extra that most do without
     except ImportError:
         sentence = "otel_endpoint is set, but traces need the extra: install courier[tracing]"
         raise CannotStart(sentence, EXIT_BAD_SETTING) from None
