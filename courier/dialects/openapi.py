@@ -75,7 +75,7 @@ def _document(make: Callable[[], dict[str, Json]]) -> Callable[[], bytes]:
 def _index(documents: dict[str, Callable[[], dict[str, Json]]]) -> bytes:
     """Which documents there are, in the order in which the dialects stand."""
     listed = [
-        {"dialect": name, "title": make()["info"]["title"], "url": f"/openapi/{name}.json"}
+        {"dialect": name, "title": make().get("info", {}).get("title", name), "url": f"/openapi/{name}.json"}
         for name, make in documents.items()
     ]
     return msgspec.json.encode({"documents": listed})

@@ -59,7 +59,7 @@ WORDS: dict[str, str] = {
     "message_id": "The message's id.",
     "messages": "The messages, oldest first.",
     "name": "The name by which people know it.",
-    "next": "Where to go on; null is the end.",
+    "next": "Where to go on; where it is null there is nothing more.",
     "offset": "The event's place in the journal.",
     "oldest": "The first offset that can still be read.",
     "oldest_age_ms": "How long the oldest message has been in the queue.",

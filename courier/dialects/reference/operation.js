@@ -154,7 +154,8 @@ function authorization(operation) {
 }
 
 function curlOf({ method, path, headers, body }) {
-  const lines = [`curl ${method === "GET" ? "" : `-X ${method} `}"${location.origin}${path}"`];
+  const address = `"${location.origin}${path}"`;
+  const lines = method === "GET" ? [`curl ${address}`] : [`curl -X ${method}`, address];
   for (const [name, value] of Object.entries(headers)) {
     const shown = /^(authorization|x-.*key)$/i.test(name) ? value.replace(/[^\s$]+$/, (secret) => masked(secret)) : value;
     lines.push(`-H "${name}: ${shown}"`);

@@ -26,7 +26,7 @@ async function documentOf(dialect) {
 function operationsOf(api, dialect) {
   const base = (api.servers?.[0]?.url ?? "").replace(/\/$/, "");
   return Object.entries(api.paths ?? {}).flatMap(([path, item]) =>
-    METHODS.filter((method) => item[method]).map((method) => {
+    Object.keys(item).filter((key) => METHODS.includes(key)).map((method) => {
       const operation = item[method];
       const own = (operation.parameters ?? []).map((parameter) => resolve(api, parameter));
       const inherited = (item.parameters ?? []).map((parameter) => resolve(api, parameter));

@@ -29,6 +29,7 @@ export function typeName(document, schema) {
   }
   if (Array.isArray(schema.type)) return schema.type.join(" or ");
   if (schema.allOf) return schema.allOf.map((part) => typeName(document, part)).join(" & ");
+  if (schema.format === "binary") return "bytes";
   return schema.type ?? (schema.properties ? "object" : "any");
 }
 
@@ -36,7 +37,7 @@ export function typeName(document, schema) {
 function bounds(schema) {
   const said = [];
   for (const part of [schema, ...(schema.anyOf ?? [])]) {
-    const [low, high] = [part.minimum, part.maximum];
+    const [low, high] = [part.minimum, part.maximum].map((bound) => (Math.abs(bound) > Number.MAX_SAFE_INTEGER ? undefined : bound));
     if (low !== undefined && high !== undefined) said.push(`${low} … ${high}`);
     else if (low !== undefined) said.push(`≥ ${low}`);
     else if (high !== undefined) said.push(`≤ ${high}`);
