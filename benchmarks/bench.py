@@ -2,15 +2,14 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from benchmarks.client import BODY, Client
-from benchmarks.load import Load, Request, repeat
-from benchmarks.measure import Probe
-from benchmarks.processes import Bare, Courier
+from benchmarks.load import Chain, Load, Request, chain, repeat
+from benchmarks.processes import Bare, Courier, Server
 
 
 class Bench:
@@ -45,41 +44,60 @@ class Bench:
         path.write_bytes(msgspec.json.encode(document))
         return path
 
-    def bare_probe(self, connections: int) -> Probe:
-        """Requests a second of the bare server: one message each, as the native dialect would send it."""
-        request = Request("POST", "/", self.file({"body": BODY}))
-        return lambda: repeat(self.bare, request, connections=connections, seconds=self.seconds).rate
+    def bare_meter(self, connections: int) -> "Meter":
+        """Requests of the bare server: one message each, as the native dialect would send it."""
+        return self.send_meter(self.bare, Request("POST", "/", self.file({"body": BODY})), connections=connections)
 
-    def send_probe(self, server: Courier, request: Request, *, connections: int, tally: "Tally") -> Probe:
-        """Messages a second that the server takes, counted in `tally`."""
+    def send_meter(self, server: Server, request: Request, *, connections: int) -> "Meter":
+        """Messages that the server takes."""
+        return Meter(
+            server,
+            lambda: repeat(server, request, connections=connections, seconds=self.seconds),
+            messages=request.messages,
+        )
 
-        def probe() -> float:
-            load = repeat(server, request, connections=connections, seconds=self.seconds)
-            tally.add(load, load.count * request.messages)
-            return load.rate * request.messages
-
-        return probe
+    def chain_meter(self, server: Server, work: Chain, *, clients: int) -> "Meter":
+        """Messages that go through the chain."""
+        return Meter(server, lambda: chain(server, work, clients=clients, seconds=self.seconds))
 
     def close(self) -> None:
         self._stack.close()
 
 
-class Tally:
-    """How many messages a server has said it took, to be compared with what is in the queue."""
+class Meter:
+    """Measures a server's work each time it is called, and remembers the sum of it."""
 
-    def __init__(self) -> None:
-        self.messages = 0
-        self.loads: list[Load] = []
+    def __init__(self, server: Server, load: Callable[[], Load], *, messages: int = 1) -> None:
+        self._server = server
+        self._load = load
+        self._messages_each = messages
+        self._loads: list[Load] = []
+        self._cpu_s = 0.0
 
-    def add(self, load: Load, messages: int) -> None:
-        self.loads.append(load)
-        self.messages += messages
+    def __call__(self) -> float:
+        """Messages a second, in one turn."""
+        before = self._server.cpu_s()
+        load = self._load()
+        self._cpu_s += self._server.cpu_s() - before
+        self._loads.append(load)
+        return load.rate * self._messages_each
 
-    def check(self, waiting: Callable[[], int]) -> None:
-        """An answer that was counted must be a message that is there; the last answers may be uncounted."""
-        if (found := waiting()) < self.messages:
-            raise SystemExit(f"{self.messages} messages were accepted and only {found} are in the queue")
+    @property
+    def messages(self) -> int:
+        return sum(load.count for load in self._loads) * self._messages_each
+
+    @property
+    def cpu_us(self) -> float:
+        """Processor time for each message, all threads; steadier than a rate when others use the machine too."""
+        return self._cpu_s * 1e6 / max(1, self.messages)
 
     def latency(self) -> dict[str, float]:
-        middle = sorted(self.loads, key=lambda load: load.p50_ms)[len(self.loads) // 2]
+        middle = sorted(self._loads, key=lambda load: load.p50_ms)[len(self._loads) // 2]
         return {"p50_ms": middle.p50_ms, "p99_ms": middle.p99_ms}
+
+
+def check_stored(client: Client, meters: Sequence[Meter]) -> None:
+    """An answer that was counted must be a message that is there; the last answers may be uncounted."""
+    accepted, found = sum(meter.messages for meter in meters), client.waiting("orders")
+    if found < accepted:
+        raise SystemExit(f"{accepted} messages were accepted and only {found} are in the queue")

@@ -4,9 +4,9 @@ from statistics import median
 
 import msgspec
 
-from benchmarks.bench import Bench, Tally
+from benchmarks.bench import Bench, Meter, check_stored
 from benchmarks.client import BODY, QUEUES, Client
-from benchmarks.load import Chain, Request, chain
+from benchmarks.load import Chain, Request
 from benchmarks.measure import Probe, Row, Turns, alternate
 from benchmarks.processes import Courier
 
@@ -103,29 +103,32 @@ def _native(bench: Bench, count: int) -> Request:
 
 
 def _compare_sending(bench: Bench, server: Courier, client: Client, sending: Sending) -> Row:
-    tally, connections = Tally(), sending.connections
-    native = bench.send_probe(server, sending.twin, connections=connections, tally=tally)
-    subject = bench.send_probe(server, sending.request, connections=connections, tally=tally)
-    turns = alternate(native, [subject, bench.bare_probe(connections)], rounds=bench.rounds)
-    tally.check(lambda: client.waiting("orders"))
-    return _row(sending.name, sending.what, turns, sending.bar)
+    connections = sending.connections
+    native = bench.send_meter(server, sending.twin, connections=connections)
+    subject = bench.send_meter(server, sending.request, connections=connections)
+    turns = alternate(native, [subject, bench.bare_meter(connections)], rounds=bench.rounds)
+    check_stored(client, [native, subject])
+    return _row(sending.name, sending.what, turns, native, subject, sending.bar)
 
 
 def _compare_receiving(bench: Bench, server: Courier, client: Client, receiving: Receiving) -> Row:
-    def drain(work: Chain) -> Probe:
+    native = bench.chain_meter(server, Chain("native", NATIVE, receiving.work.limit), clients=RECEIVERS)
+    subject = bench.chain_meter(server, receiving.work, clients=RECEIVERS)
+
+    def refilled(meter: Meter) -> Probe:
         def probe() -> float:
             client.fill("orders", receiving.fill)
-            return chain(server, work, clients=RECEIVERS, seconds=bench.seconds).rate
+            return meter()
 
         return probe
 
-    native = drain(Chain("native", NATIVE, receiving.work.limit))
-    turns = alternate(native, [drain(receiving.work), bench.bare_probe(RECEIVERS)], rounds=bench.rounds)
-    return _row(receiving.name, receiving.what, turns, receiving.bar)
+    bare = bench.bare_meter(RECEIVERS)
+    turns = alternate(refilled(native), [refilled(subject), bare], rounds=bench.rounds)
+    return _row(receiving.name, receiving.what, turns, native, subject, receiving.bar)
 
 
-def _row(name: str, what: str, turns: Turns, bar: float | None) -> Row:
-    subject, bare = turns.others
+def _row(name: str, what: str, turns: Turns, native: Meter, subject: Meter, bar: float | None) -> Row:
+    ours, bare = turns.others
     return Row(
         name=name,
         what=what,
@@ -134,5 +137,7 @@ def _row(name: str, what: str, turns: Turns, bar: float | None) -> Row:
         reference="native",
         ratios=turns.ratios(),
         bar=bar,
-        per_bare=median(s / b for s, b in zip(subject, bare, strict=True)),
+        per_bare=median(s / b for s, b in zip(ours, bare, strict=True)),
+        cpu_ratio=native.cpu_us / subject.cpu_us,
+        notes={**subject.latency(), "cpu_us": subject.cpu_us, "native_cpu_us": native.cpu_us},
     )

@@ -25,6 +25,8 @@ class Row(msgspec.Struct, kw_only=True):
     """Whether the ratio must reach the bar, or stay below it."""
     per_bare: float | None = None
     """The ratio to the bare server, where the reference is another."""
+    cpu_ratio: float | None = None
+    """The same ratio by processor time for each message, where it was measured."""
     notes: dict[str, float] = {}
 
     @property

@@ -16,7 +16,7 @@ from rich.table import Table
 from benchmarks.measure import Row
 
 RESULTS = Path(__file__).parent / "results"
-COLUMNS = ("row", "what", "figure", "against", "ratio", "spread", "bar", "")
+COLUMNS = ("row", "what", "figure", "against", "ratio", "spread", "by CPU", "bar", "")
 
 
 def show(console: Console, rows: list[Row], machine: dict[str, Any]) -> None:
@@ -24,7 +24,9 @@ def show(console: Console, rows: list[Row], machine: dict[str, Any]) -> None:
     table = Table(title="Courier benchmarks", caption=_caption(machine), box=None, pad_edge=False, title_justify="left")
     for column in COLUMNS:
         table.add_column(
-            column, justify="right" if column in ("figure", "ratio", "bar") else "left", no_wrap=column != "what"
+            column,
+            justify="right" if column in ("figure", "ratio", "by CPU", "bar") else "left",
+            no_wrap=column != "what",
         )
     for row in rows:
         table.add_row(*_cells(row))
@@ -41,6 +43,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.reference + per_bare,
         f"{row.ratio:.2f}",
         f"{min(row.ratios):.2f}–{max(row.ratios):.2f}",
+        "" if row.cpu_ratio is None else f"{row.cpu_ratio:.2f}",
         "" if row.bar is None else f"{sign} {row.bar:g}",
         {True: "[green]holds[/]", False: "[red]missed[/]", None: ""}[row.holds],
     )

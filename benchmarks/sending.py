@@ -1,12 +1,12 @@
 """The native dialect's hot paths over HTTP, every message on disk before its reply."""
 
-from benchmarks.bench import Bench, Tally
+from benchmarks.bench import Bench, Meter, check_stored
 from benchmarks.client import BODY, QUEUES
-from benchmarks.load import Chain, Request, chain
+from benchmarks.load import Chain, Request
 from benchmarks.measure import Probe, Row, alternate
 
 QUEUE = f"{QUEUES}/orders"
-CYCLE_CLIENTS = 16
+CLIENTS = 16
 DRAIN_FILL = 50_000
 
 
@@ -25,22 +25,12 @@ def send_batch(bench: Bench) -> list[Row]:
 
 
 def _send(bench: Bench, name: str, what: str, request: Request, *, connections: int, bar: float) -> Row:
-    tally = Tally()
     with bench.courier() as (server, client):
         client.create_queue("orders")
-        probe = bench.send_probe(server, request, connections=connections, tally=tally)
-        turns = alternate(bench.bare_probe(connections), [probe], rounds=bench.rounds)
-        tally.check(lambda: client.waiting("orders"))
-    return Row(
-        name=name,
-        what=what,
-        value=turns.figure(),
-        unit="messages/s",
-        reference="bare",
-        ratios=turns.ratios(),
-        bar=bar,
-        notes=tally.latency(),
-    )
+        meter = bench.send_meter(server, request, connections=connections)
+        row = _against_bare(bench, name, what, meter, meter, connections=connections, bar=bar)
+        check_stored(client, [meter])
+    return row
 
 
 def cycle(bench: Bench) -> list[Row]:
@@ -48,29 +38,29 @@ def cycle(bench: Bench) -> list[Row]:
     batch = bench.file({"messages": [{"body": BODY}] * 100})
     with bench.courier() as (server, client):
         client.create_queue("orders")
-        work = Chain("native", QUEUE, 100, batch)
-
-        def probe() -> float:
-            return chain(server, work, clients=CYCLE_CLIENTS, seconds=bench.seconds).rate
-
-        return [_chain_row(bench, "cycle-100", "send 100, receive 100, ack 100", probe, bar=0.7)]
+        meter = bench.chain_meter(server, Chain("native", QUEUE, 100, batch), clients=CLIENTS)
+        what = "send 100, receive 100, ack 100"
+        return [_against_bare(bench, "cycle-100", what, meter, meter, connections=CLIENTS, bar=0.7)]
 
 
 def drain(bench: Bench) -> list[Row]:
     """Receive a hundred and ack a hundred from a queue that was filled before."""
     with bench.courier() as (server, client):
         client.create_queue("orders")
-        work = Chain("native", QUEUE, 100)
+        meter = bench.chain_meter(server, Chain("native", QUEUE, 100), clients=CLIENTS)
 
         def probe() -> float:
             client.fill("orders", DRAIN_FILL)
-            return chain(server, work, clients=CYCLE_CLIENTS, seconds=bench.seconds).rate
+            return meter()
 
-        return [_chain_row(bench, "drain-100", "receive 100, ack 100", probe, bar=None)]
+        return [_against_bare(bench, "drain-100", "receive 100, ack 100", meter, probe, connections=CLIENTS)]
 
 
-def _chain_row(bench: Bench, name: str, what: str, probe: Probe, *, bar: float | None) -> Row:
-    turns = alternate(bench.bare_probe(CYCLE_CLIENTS), [probe], rounds=bench.rounds)
+def _against_bare(
+    bench: Bench, name: str, what: str, meter: Meter, probe: Probe, *, connections: int, bar: float | None = None
+) -> Row:
+    bare = bench.bare_meter(connections)
+    turns = alternate(bare, [probe], rounds=bench.rounds)
     return Row(
         name=name,
         what=what,
@@ -79,4 +69,6 @@ def _chain_row(bench: Bench, name: str, what: str, probe: Probe, *, bar: float |
         reference="bare",
         ratios=turns.ratios(),
         bar=bar,
+        cpu_ratio=bare.cpu_us / meter.cpu_us,
+        notes={**meter.latency(), "cpu_us": meter.cpu_us, "bare_cpu_us": bare.cpu_us},
     )
