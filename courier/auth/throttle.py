@@ -9,6 +9,9 @@ class Throttle:
     def __init__(self) -> None:
         self._buckets: dict[str, tuple[float, int, float]] = {}  # tokens left, as of when, when full again
 
+    def __len__(self) -> int:
+        return len(self._buckets)
+
     def wait_ms(self, key: str, *, rate: float, burst: float, now: int) -> int:
         """Take one token at `rate` a second; 0, or for how long there is none to take."""
         known = self._buckets.get(key)

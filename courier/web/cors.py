@@ -18,15 +18,13 @@ class Cors:
         return origin is not None and (b"*" in self._origins or origin in self._origins)
 
     def preflight(self, headers: Sequence[Header]) -> Reply | None:
-        """The answer to a browser that asks first; None when the request is no such question."""
+        """The answer to a browser that asks first, still to be marked; None when it is no such question."""
         asked = dict(headers)
-        origin = asked.get(b"origin")
-        if b"access-control-request-method" not in asked or not self.allows(origin):
+        if b"access-control-request-method" not in asked or not self.allows(asked.get(b"origin")):
             return None
         return Reply(
             204,
             headers=(
-                *self.marks(origin),
                 (b"access-control-allow-methods", METHODS),
                 (b"access-control-allow-headers", asked.get(b"access-control-request-headers", b"authorization")),
                 (b"access-control-max-age", PREFLIGHT_SECONDS),
@@ -37,4 +35,8 @@ class Cors:
         """What lets the browser hand the reply to the page."""
         if origin is None or not self.allows(origin):
             return ()
-        return ((b"access-control-allow-origin", origin), (b"vary", b"origin"))
+        return (
+            (b"access-control-allow-origin", origin),
+            (b"access-control-expose-headers", b"*"),
+            (b"vary", b"origin"),
+        )

@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._read_on(data[upgrade.args[0] :])
+            self._stay(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             if isinstance(error, httptools.HttpParserCallbackError) and not isinstance(error.__context__, _Malformed):
                 log.error("a request could not be taken in", exc_info=error.__context__)
@@ -127,11 +127,15 @@ class Connection(asyncio.Protocol):
             if self._head_bytes > HEAD_BYTES:
                 self._refuse(431, f"the request line and its headers are longer than {HEAD_BYTES} bytes")
 
-    def _read_on(self, rest: bytes) -> None:
-        """We speak no protocol to upgrade to: the request is answered as it is, and more may follow."""
+    def _stay(self, rest: bytes) -> None:
+        """We speak nothing to upgrade to, and the parser skips the body of a request that offers it: read it again."""
+        method = self._parser.get_method()
+        if method == b"CONNECT":
+            self._refuse(400, "this is not a proxy")
+            return
+        head = _without_upgrade(method, self._url, self._parser.get_http_version(), self._headers)
         self._parser = httptools.HttpRequestParser(self)
-        if rest:
-            self.data_received(rest)
+        self.data_received(head + rest)
 
     def pause_writing(self) -> None:
         self.writing_paused = True
@@ -164,6 +168,8 @@ class Connection(asyncio.Protocol):
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        if self._parser.should_upgrade():
+            return
         self._in_head = False
         self._head_bytes = 0
         version = self._parser.get_http_version()
@@ -207,7 +213,8 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         exchange = self._reading
-        assert exchange is not None
+        if exchange is None:
+            return  # it offered an upgrade and is read again
         self._reading = None
         exchange.received = True
         exchange.wake()
@@ -310,6 +317,16 @@ def sweep(connections: Iterable[Connection], now: float) -> None:
     for connection in list(connections):
         if now >= connection.deadline or now >= connection.write_deadline:
             connection.expire(now)
+
+
+def _without_upgrade(method: bytes, url: bytes, version: str, headers: Iterable[Header]) -> bytes:
+    kept = [b"%b %b HTTP/%b\r\n" % (method, url, version.encode())]
+    for name, value in headers:
+        if name not in {b"connection", b"upgrade", b"http2-settings"}:
+            kept.append(b"%b: %b\r\n" % (name, value))
+        elif name == b"connection" and b"close" in value.lower():
+            kept.append(b"connection: close\r\n")
+    return b"".join(kept) + b"\r\n"
 
 
 def _origin_form(url: bytes) -> bytes:
