@@ -11,6 +11,8 @@ from courier.cli.options import Flag
 from courier.cli.screen import Screen
 
 CONNECTION = Group("Connection", sort_key=90)
+DEFAULT_URL = "http://127.0.0.1:8080"
+DEFAULT_TENANT = "default"
 PAGE = 1_000
 OUTPUT = Group("Output", sort_key=80)
 
@@ -22,7 +24,7 @@ Output = Annotated[Flag, Parameter(group=OUTPUT, help="Print JSON for programs i
 class Server:
     """Which server, as whom, and how to print what it says."""
 
-    url: Annotated[str, Parameter(env_var="COURIER_URL", group=CONNECTION)] = "http://127.0.0.1:8080"
+    url: Annotated[str, Parameter(env_var="COURIER_URL", group=CONNECTION)] = DEFAULT_URL
     """The server's address."""
 
     token: Annotated[str | None, Parameter(env_var="COURIER_TOKEN", group=CONNECTION)] = None
@@ -35,7 +37,7 @@ class Server:
 
     @cached_property
     def client(self) -> Client:
-        return Client(self.url, token=self.token, ca_file=self.ca_file)
+        return Client(self.url or DEFAULT_URL, token=self.token, ca_file=self.ca_file)
 
     def every(self, path: str, noun: str, query: Query | None = None, *, limit: int | None = None) -> list[Json]:
         """All things of a list that the server gives page by page, or the first `limit` of them."""
@@ -60,12 +62,12 @@ class Server:
 class Remote(Server):
     """A server and the tenant on it whose queues are meant."""
 
-    tenant: Annotated[str, Parameter(env_var="COURIER_TENANT", group=CONNECTION)] = "default"
+    tenant: Annotated[str, Parameter(env_var="COURIER_TENANT", group=CONNECTION)] = DEFAULT_TENANT
     """Whose queues."""
 
     def path(self, *segments: str) -> str:
         """A path inside the tenant."""
-        return route("tenants", self.tenant, *segments)
+        return route("tenants", self.tenant or DEFAULT_TENANT, *segments)
 
     def queue(self, queue: str, *segments: str) -> str:
         return self.path("queues", queue, *segments)

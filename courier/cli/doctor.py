@@ -58,11 +58,11 @@ def doctor(
     """
     screen, settings = Screen(json=json), read_settings({"data": data}, config)
     findings = [*_versions()]
-    if settings.data.exists() or data is not None or url is None:
+    if settings.data.exists() or data is not None or not url:
         with screen.busy(f"checking {settings.data}"):
             findings += _data(settings)
-    if url is not None:
-        findings += _server(Client(url, token=token, ca_file=ca_file), has_token=token is not None)
+    if url:
+        findings += _server(Client(url, token=token, ca_file=ca_file), has_token=bool(token))
     _show(screen, findings)
     return Exit.FAILED if any(finding.level == "wrong" for finding in findings) else Exit.OK
 

@@ -1,5 +1,6 @@
 """`courier queues …`."""
 
+import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -8,7 +9,7 @@ from cyclopts import App, Group, Parameter
 from courier.cli.client import Refused
 from courier.cli.connection import REMOTE, Remote
 from courier.cli.exits import usage
-from courier.cli.options import UNLIMITED, Attempts, Duration, Flag, QueueName, Size, Yes
+from courier.cli.options import UNLIMITED, Attempts, Duration, Flag, QueueName, Size, Yes, read_attributes
 from courier.cli.quantities import show_age, show_count, show_duration, show_instant, show_size
 from courier.cli.screen import Cell, Column, Styled
 
@@ -50,6 +51,9 @@ class Wishes:
     archive_bodies: Annotated[bool | None, Parameter(negative="--no-archive-bodies")] = None
     """Whether the journal keeps the bodies of sent messages."""
 
+    setting: Annotated[list[str] | None, Parameter(metavar="NAME=VALUE")] = None
+    """Any other setting by its name in the API; may be given again."""
+
     def document(self) -> Json:
         """The settings as the native dialect takes them."""
         named = {
@@ -62,7 +66,8 @@ class Wishes:
             "late_ack": self.late_ack,
             "archive_bodies": self.archive_bodies,
         }
-        settings: Json = {name: value for name, value in named.items() if value is not None}
+        settings: Json = read_attributes(self.setting)
+        settings.update((name, value) for name, value in named.items() if value is not None)
         if self.max_attempts is not None:
             settings["max_attempts"] = None if self.max_attempts == UNLIMITED else self.max_attempts
         return settings
@@ -167,6 +172,13 @@ def show(queue: QueueName, /, *, remote: Remote = REMOTE) -> None:
     remote.screen.sheet(f"queue {document['name']}", [*_facts(document), *_contents(remote, queue)])
 
 
+_TOLD = {
+    "delay_ms", "lease_ms", "retention_ms", "max_attempts", "retry_delay_ms", "dead_letter_queue", "paused",
+    "max_body_bytes", "late_ack", "archive_bodies",
+}  # fmt: skip
+"""Settings that have words of their own; a newer server may have more."""
+
+
 def _facts(queue: Json) -> list[tuple[str, Cell]]:
     settings = queue["settings"]
     attempts = settings["max_attempts"]
@@ -187,7 +199,9 @@ def _facts(queue: Json) -> list[tuple[str, Cell]]:
         ("created", show_instant(queue["created_at"])),
         ("changed", show_instant(queue["changed_at"])),
     ]
-    facts.extend((name, str(value)) for name, value in queue["annotations"].items())
+    others = [name for name in settings if name not in _TOLD]
+    facts.extend((name.replace("_", " "), json.dumps(settings[name])) for name in others)
+    facts.extend((name, json.dumps(value)) for name, value in queue["annotations"].items())
     return facts
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 
 from tests.support.server import ServerProcess, start_server
 
+BYTECODE = tempfile.TemporaryDirectory(prefix="courier-bytecode-")
+"""A command is started hundreds of times here, and compiled once, whatever the surrounding environment says."""
 COMMAND = [sys.executable, "-m", "courier.cli"]
 PATIENCE_S = 60
 
@@ -24,7 +27,7 @@ class Run:
     def __init__(self, done: "subprocess.CompletedProcess[bytes]") -> None:
         self.code = done.returncode
         self.raw = done.stdout
-        self.out = done.stdout.decode()
+        self.out = done.stdout.decode(errors="surrogateescape")
         self.err = done.stderr.decode()
 
     @property
@@ -41,7 +44,8 @@ class Courier:
 
     def __init__(self, **environ: str) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("COURIER_")}
-        self.environ = kept | {"COLUMNS": "100"} | environ
+        kept.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.environ = kept | {"COLUMNS": "100", "PYTHONPYCACHEPREFIX": BYTECODE.name} | environ
 
     def __call__(self, *arguments: object, stdin: bytes = b"", cwd: Path | None = None, **environ: str) -> Run:
         """Run it to its end; keywords are further environment variables."""
