@@ -7,7 +7,7 @@ import msgspec
 from courier import __version__
 from courier.telemetry import metrics
 from courier.telemetry.traffic import Traffic
-from courier.web.call import Call, Reply, Route
+from courier.web.call import JSON_TYPE, Call, Reply, Route
 
 
 class Pages:
@@ -35,7 +35,8 @@ class Pages:
         reason = self._store.unavailable_reason
         if reason is None:
             return Reply(200, b'{"status":"ready"}')
-        return Reply(503, msgspec.json.encode({"status": "unavailable", "reason": reason}))
+        body = msgspec.json.encode({"status": "unavailable", "reason": reason})
+        return Reply(503, body, (JSON_TYPE, (b"retry-after", b"1")))
 
     async def metrics(self, call: Call) -> Reply:
         """Figures of the server for everybody; those of queues only for root, for they name tenants and queues."""

@@ -1,5 +1,6 @@
 """Courier without a socket: the whole application, called directly."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -82,12 +83,19 @@ class _Exchange:
     def __init__(self, content: bytes) -> None:
         self._events = [{"type": "http.request", "body": content, "more_body": False}]
         self._sent: list[dict[str, Any]] = []
+        self._done = asyncio.Event()
 
     async def receive(self) -> dict[str, Any]:
-        return self._events.pop() if self._events else {"type": "http.disconnect"}
+        """The request, and nothing more before it is answered: this client does not hang up."""
+        if self._events:
+            return self._events.pop()
+        await self._done.wait()
+        return {"type": "http.disconnect"}
 
     async def send(self, event: dict[str, Any]) -> None:
         self._sent.append(event)
+        if not event.get("more_body", True) or (b"connection", b"close") in self._sent[0]["headers"]:
+            self._done.set()
 
     def response(self) -> Response:
         start = self._sent[0]
@@ -110,10 +118,15 @@ def _headers(
 
 @contextlib.asynccontextmanager
 async def courier_app(
-    tmp_path: Path, *, clock: Clock | None = None, dialects: Sequence[str] = DIALECTS, **settings: Any
+    tmp_path: Path,
+    *,
+    clock: Clock | None = None,
+    dialects: Sequence[str] = DIALECTS,
+    tracing: Any = None,
+    **settings: Any,
 ) -> AsyncIterator[InProcess]:
     """A Courier on a store in `tmp_path` that speaks `dialects`; `settings` override the defaults."""
     settings = {"data": tmp_path / "data", "root_token": ROOT_TOKEN} | settings
     clock = clock or FakeClock()
-    async with running(Settings(**settings), clock=clock, dialects=dialects) as node:
+    async with running(Settings(**settings), clock=clock, dialects=dialects, tracing=tracing) as node:
         yield InProcess(node, clock)

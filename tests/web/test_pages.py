@@ -1,0 +1,101 @@
+"""What an operator's tools see: health, readiness, metrics."""
+
+import re
+
+import pytest
+
+from courier.core.model import Draft
+from courier.storage.sqlite.store import SqliteStore
+from tests.support.inprocess import courier_app
+
+
+@pytest.fixture
+async def app(tmp_path):
+    async with courier_app(tmp_path, dialects=()) as app:
+        yield app
+
+
+async def samples(app, **options) -> dict[str, float]:
+    """Every sample of /metrics by its name and labels."""
+    text = (await app.get("/metrics", **options)).body.decode()
+    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+async def test_health_needs_no_credential(app):
+    response = await app.get("/healthz", token=None)
+    assert (response.status, response.json()["status"]) == (200, "ok")
+
+
+async def test_a_server_that_takes_writes_is_ready(app):
+    response = await app.get("/readyz", token=None)
+    assert (response.status, response.json()) == (200, {"status": "ready"})
+
+
+async def test_a_server_that_takes_no_writes_says_why_and_is_not_restarted_for_it(app, monkeypatch):
+    monkeypatch.setattr(SqliteStore, "unavailable_reason", property(lambda store: "the disk is full"))
+    response = await app.get("/readyz", token=None)
+    assert (response.status, response.json()) == (503, {"status": "unavailable", "reason": "the disk is full"})
+    assert int(response.headers["retry-after"]) >= 1
+    assert (await app.get("/healthz", token=None)).status == 200
+    assert (await samples(app))["courier_ready"] == 0
+
+
+async def test_metrics_count_requests_and_their_time_by_route(app):
+    for _ in range(3):
+        await app.get("/healthz")
+    found = await samples(app)
+    assert found['courier_requests_total{dialect="courier",method="GET",route="/healthz",status="2xx"}'] == 3
+    assert found['courier_request_seconds_count{dialect="courier",method="GET",route="/healthz"}'] == 3
+    assert found['courier_request_seconds_bucket{dialect="courier",le="+Inf",method="GET",route="/healthz"}'] == 3
+
+
+async def test_metrics_tell_how_commits_are_shared_and_what_the_disk_costs(app):
+    queue = await app.services.catalog.create_queue("default", "orders", principal="root")
+    await app.services.broker.send(queue, [Draft(body=b"x")], principal="root")
+    found = await samples(app)
+    commits = found["courier_commits_total"]
+    assert 0 < commits <= found["courier_operations_total"]
+    assert (found["courier_commit_size_count"], found["courier_sync_seconds_count"]) == (commits, commits)
+
+
+async def test_metrics_show_the_depth_and_age_of_every_queue_to_root(app):
+    queue = await app.services.catalog.create_queue("default", "orders", principal="root")
+    drafts = [Draft(body=b"four"), Draft(body=b"four"), Draft(body=b"four", delay_ms=60_000)]
+    await app.services.broker.send(queue, drafts, principal="root")
+    await app.services.broker.receive(queue, principal="root")
+    app.clock.advance(ms=2_500)
+    found = await samples(app)
+    orders = {name.replace('queue="orders",', "").replace('tenant="default"', ""): n for name, n in found.items()}
+    assert [orders[f'courier_queue_messages{{state="{state}",}}'] for state in ("ready", "delayed", "leased")] == [
+        1
+    ] * 3
+    assert orders["courier_queue_bytes{}"] == 12
+    assert orders["courier_queue_oldest_age_seconds{}"] == 2.5
+
+
+async def test_strangers_and_tenants_learn_nothing_of_queues(app):
+    catalog = app.services.catalog
+    await catalog.create_queue("default", "orders", principal="root")
+    _, secret = await catalog.create_credential("default", "reader", principal="root")
+    assert not [name for name in await samples(app, token=None) if "orders" in name]
+    assert (await app.get("/metrics", token=secret)).status == 403
+    assert (await app.get("/metrics", token="wrong-token")).status == 401
+
+
+async def test_an_operator_may_open_the_metrics_to_all(tmp_path):
+    async with courier_app(tmp_path, dialects=(), metrics_public=True) as app:
+        await app.services.catalog.create_queue("default", "orders", principal="root")
+        assert [name for name in await samples(app, token=None) if "orders" in name]
+
+
+async def test_a_queue_cannot_break_the_format_with_its_name(app):
+    await app.services.catalog.create_queue("default", "a.b/c-d_e", principal="root")
+    text = (await app.get("/metrics")).body.decode()
+    assert all(re.fullmatch(r"#.*|[a-z_]+(\{[^{}]*\})? [-+.\deE]+(Inf|NaN)?", line) for line in text.splitlines())
+
+
+async def test_the_documentation_is_served_to_everybody(tmp_path):
+    async with courier_app(tmp_path) as app:
+        assert (await app.get("/docs", token=None)).status == 200
+        assert (await app.get("/openapi/native.json", token=None)).json()["openapi"].startswith("3.")
