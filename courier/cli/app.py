@@ -131,11 +131,11 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _prepare_streams() -> None:
-    """A terminal without UTF-8 still gets its answer; who closed an output wants none."""
-    for name in ("stdout", "stderr"):
+    """A terminal without UTF-8 still gets its answer; a stream that was closed is an empty one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - open to the end
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - open to the end
         elif isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 

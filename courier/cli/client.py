@@ -65,7 +65,7 @@ class Client:
 
     def __init__(self, url: str, *, token: str | None = None, ca_file: str | None = None) -> None:
         self.url = url if "://" in url else f"http://{url}"
-        self._token = token
+        self._token = _check_token(token)
         self._base = urlsplit(self.url).path.rstrip("/")
         self._connection = _connect_to(self.url, ca_file)
 
@@ -125,7 +125,7 @@ class Client:
         except TimeoutError:
             connection.close()
             raise Unreachable(f"{self.url} did not answer within {timeout_s:.0f} seconds") from None
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, UnicodeError) as error:
             connection.close()
             raise Unreachable(f"cannot reach {self.url}: {_reason(error)}") from None
 
@@ -153,14 +153,21 @@ class Client:
 def _connect_to(url: str, ca_file: str | None) -> HTTPConnection:
     parts = urlsplit(url)
     try:
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if parts.scheme not in ("http", "https") or not host:
-        raise Failure(f"{url!r} is not a URL of a server; write it as http://127.0.0.1:8080", Exit.USAGE)
-    if parts.scheme == "http":
-        return HTTPConnection(host, port, timeout=TIMEOUT_S)
-    return HTTPSConnection(host, port, timeout=TIMEOUT_S, context=_trust(ca_file))
+        if parts.scheme == "http" and parts.hostname:
+            return HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_S)
+        if parts.scheme == "https" and parts.hostname:
+            return HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT_S, context=_trust(ca_file))
+    except (ValueError, HTTPException):
+        pass  # no port has this number, or no host this name
+    raise Failure(f"{url!r} is not a URL of a server; write it as http://127.0.0.1:8080", Exit.USAGE)
+
+
+def _check_token(token: str | None) -> str | None:
+    """The token without the line end that a file may have lent it; one that no header can carry is refused."""
+    token = token.strip() if token else None
+    if token and not (token.isascii() and token.isprintable()):
+        raise Failure("the token holds characters that no token has; look at COURIER_TOKEN", Exit.USAGE)
+    return token
 
 
 def _trust(ca_file: str | None) -> ssl.SSLContext:

@@ -15,6 +15,7 @@ from courier.cli.screen import Cell, Column, Styled
 
 app = App(name="queues", help="Create, look at, change, empty and delete queues.", help_epilogue="")
 
+LONG_S = 3_600
 SETTINGS = Group("Settings", sort_key=50)
 Json = dict[str, Any]
 
@@ -280,17 +281,21 @@ def delete(queue: QueueName, /, *, yes: Yes = False, remote: Remote = REMOTE) ->
     remote.screen.tell({"deleted": queue}, f"deleted queue {queue}")
 
 
-@app.command
-def purge(queue: QueueName, /, *, yes: Yes = False, remote: Remote = REMOTE) -> None:
-    """Remove every message that is in a queue now."""
-    remote.screen.confirm(f"remove every message from queue {queue}?", yes=yes)
-    _report(remote, remote.client.post(remote.queue(queue, "purge"), {}), "removed")
-
-
 Seqs = Annotated[
     list[int] | None,
     Parameter(name="--seq", metavar="SEQ", help="Only the message with this seq; may be given again."),
 ]
+
+
+@app.command
+def purge(queue: QueueName, /, *, seqs: Seqs = None, yes: Yes = False, remote: Remote = REMOTE) -> None:
+    """Remove every message that is in a queue now."""
+    if seqs:
+        removed = remote.client.post(remote.queue(queue, "remove"), {"seqs": seqs})
+        _report(remote, {"count": len(removed["seqs"])}, "removed")
+        return
+    remote.screen.confirm(f"remove every message from queue {queue}?", yes=yes)
+    _report(remote, _at_length(remote, queue, "purge", {}), "removed")
 
 
 @app.command
@@ -302,8 +307,7 @@ def redrive(queue: QueueName, /, *, to: str | None = None, seqs: Seqs = None, re
     to
         Send them to this queue instead.
     """
-    order = _given(target=to, seqs=seqs)
-    _report(remote, remote.client.post(remote.queue(queue, "redrive"), order), "redrove")
+    _report(remote, _at_length(remote, queue, "redrive", _given(target=to, seqs=seqs)), "redrove")
 
 
 @app.command
@@ -316,8 +320,14 @@ def move(
     remote: Remote = REMOTE,
 ) -> None:
     """Move messages that nobody holds to another queue."""
-    order = _given(target=target, seqs=seqs)
-    _report(remote, remote.client.post(remote.queue(queue, "move"), order), "moved")
+    _report(remote, _at_length(remote, queue, "move", _given(target=target, seqs=seqs)), "moved")
+
+
+def _at_length(remote: Remote, queue: str, verb: str, order: Json) -> Json:
+    """Ask for something that takes as long as the queue is."""
+    with remote.screen.busy(f"{verb} {queue}"):
+        answer: Json = remote.client.post(remote.queue(queue, verb), order, wait_s=LONG_S)
+    return answer
 
 
 def _given(**parts: Any) -> Json:

@@ -70,11 +70,11 @@ class Screen:
 
     def document(self, value: Json) -> None:
         """One JSON document, indented."""
-        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(_encode(value, indent=2) + "\n")
 
     def record(self, value: Json) -> None:
         """One JSON document on one line, for streams of them."""
-        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+        sys.stdout.write(_encode(value) + "\n")
         sys.stdout.flush()
 
     def tell(self, document: Json, sentence: str) -> None:
@@ -167,6 +167,15 @@ class Screen:
         )
         with Progress(*columns, console=self.console(stderr=True), transient=True) as progress:
             yield progress
+
+
+def _encode(value: Json, indent: int | None = None) -> str:
+    """JSON that can be read, but whose control characters, the rare ones too, stay escaped."""
+    return _CONTROL.sub(_escape, json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def aligned(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Iterator[str]:

@@ -1,17 +1,28 @@
 """What reaches the terminal, and what must not."""
 
+import json
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from courier.cli.following import Wanted, event_line
-from courier.cli.screen import Column, Styled, aligned, drawn, harmless, one_line
+from courier.cli.screen import Column, Screen, Styled, aligned, drawn, harmless, one_line
 from courier.cli.sending import BATCH_BYTES, BATCH_COUNT, Draft, batches
 
 
 def test_a_body_cannot_move_the_cursor_or_ring_the_bell() -> None:
     assert harmless("\x1b[2Jgone\x07\x9b1m") == "\\x1b[2Jgone\\x07\\x9b1m"
     assert harmless("two\nlines\tand ümlauts") == "two\nlines\tand ümlauts"
+
+
+def test_json_is_readable_and_harmless_and_still_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"body": "ü \x1b \x7f \x9b \n 日本"}
+    Screen(json=True).document(value)
+    text = capsys.readouterr().out
+    assert json.loads(text) == value
+    assert "日本" in text
+    assert not {"\x1b", "\x7f", "\x9b"} & set(text)
 
 
 def test_a_preview_is_one_line() -> None:
