@@ -113,7 +113,7 @@ def _answers(port: int, path: str) -> bool:
     connection = HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", path)
-        return connection.getresponse().status < 500
+        return connection.getresponse().status == 200
     except OSError:
         return False
     finally:

@@ -72,5 +72,12 @@ def test_the_quickstart_works_from_top_to_bottom(tmp_path: Path) -> None:
     start, *rest = shell_blocks("docs/quickstart.md")
     with started(start, tmp_path / "data") as address:
         shown = type_in(rest, address, tmp_path / "data")
-    for sign in ("attempts exhausted", "redrove 1 message", "done with 1", "through Anypoint MQ", "received"):
+    for sign in (
+        "so it is dead",
+        "attempts exhausted",
+        "redrove 1 message",
+        "done with 1",
+        "through Anypoint MQ",
+        "received",
+    ):
         assert sign in shown
