@@ -70,3 +70,10 @@ def _rows(page: str) -> dict[str, str]:
     """The rows of a page's tables, by the name in their first cell."""
     text = (ROOT / page).read_text()
     return {match[1]: match[0] for match in re.finditer(r"^\| `([\w.]+)` \|.*$", text, re.MULTILINE)}
+
+
+def test_every_metric_is_explained() -> None:
+    names = re.findall(r'"(courier_\w+)"', (ROOT / "courier/telemetry/metrics.py").read_text())
+    rows = _rows("docs/operate/metrics.md")
+    assert names
+    assert [name for name in names if name not in rows and f"{name}_total" not in rows] == []
