@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import uvloop
 
+from courier import __version__
 from courier.auth.gate import Gate, open_gate
 from courier.broker import Broker
 from courier.catalog import Catalog
@@ -208,7 +209,10 @@ def _announce(settings: Settings, port: int, minted_token: str | None) -> None:
     (settings.data / PORT_FILE).write_text(f"{port}\n")
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{'https' if settings.tls_cert else 'http'}://{host}:{port}"
-    sys.stderr.write(f"Courier listens on {url} and keeps its data in {settings.data}\n")
+    if logs.are_for_people(settings, sys.stderr):
+        sys.stderr.write(f"Courier listens on {url} and keeps its data in {settings.data}\n")
+    else:
+        log.info("listening", extra={"url": url, "data": settings.data, "version": __version__})
     if minted_token is not None:
         sys.stderr.write(FIRST_START.format(token=minted_token, url=url))
     sys.stderr.flush()

@@ -17,7 +17,7 @@ def configure(settings: Settings, stream: TextIO | None = None) -> None:
     """Send everything that Courier and its libraries log to one stream, standard error unless told."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
-    for_people = settings.log_format == "human" or (settings.log_format == "auto" and stream.isatty())
+    for_people = are_for_people(settings, stream)
     handler.setFormatter(HumanFormatter(colours=stream.isatty()) if for_people else JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -25,6 +25,10 @@ def configure(settings: Settings, stream: TextIO | None = None) -> None:
     logging.getLogger("courier").setLevel(settings.log_level.upper())
     # Its remarks on starting, stopping and strangers' bad requests are ours to make.
     logging.getLogger("uvicorn").setLevel("ERROR")
+
+
+def are_for_people(settings: Settings, stream: TextIO) -> bool:
+    return settings.log_format == "human" or (settings.log_format == "auto" and stream.isatty())
 
 
 class HumanFormatter(logging.Formatter):

@@ -88,6 +88,8 @@ def server_families(traffic: Traffic, store: Measured) -> Iterator[Metric]:
 
 
 def _requests(traffic: Traffic) -> Iterator[Metric]:
+    yield GaugeMetricFamily("courier_connections", "Connections that are open.", value=len(traffic.connections))
+    yield GaugeMetricFamily("courier_requests_in_hand", "Requests being answered.", value=len(traffic.in_hand))
     labels = ["dialect", "method", "route"]
     total = CounterMetricFamily("courier_requests", "Requests answered.", labels=[*labels, "status"])
     seconds = HistogramMetricFamily("courier_request_seconds", "How long requests took to answer.", labels=labels)

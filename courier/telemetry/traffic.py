@@ -1,5 +1,7 @@
 """Requests as they are counted: one lane a route, plain numbers, added up when somebody asks."""
 
+from collections.abc import Collection
+
 from courier.telemetry.histogram import Histogram
 
 LATENCY_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -27,6 +29,9 @@ class Traffic:
 
     def __init__(self) -> None:
         self.lanes: dict[tuple[str, str, str], RouteTraffic] = {}
+        self.connections: Collection[object] = ()
+        self.in_hand: Collection[object] = ()
+        """The open connections and the requests being answered, when there is a listener that knows."""
 
     def route(self, dialect: str, method: str, pattern: str) -> RouteTraffic:
         return self.lanes.setdefault((dialect, method, pattern), RouteTraffic(dialect, method, pattern))

@@ -51,14 +51,14 @@ class App:
         self._trace = trace
         self._services = services
         self._cors = Cors(settings.cors_origins) if settings.cors_origins else None
-        self._traffic = traffic or Traffic()
+        self.traffic = traffic or Traffic()
         self._debugging = log.isEnabledFor(logging.DEBUG)
         self._table: RouteTable[Endpoint] = RouteTable()
         self._prefixes: list[tuple[str, Dialect]] = [("", Product())]
         for dialect in dialects:
             self._prefixes += [(prefix.rstrip("/") + "/", dialect) for prefix in dialect.prefixes]
             for route in dialect.routes:
-                lane = self._traffic.route(dialect.name, route.method, route.pattern)
+                lane = self.traffic.route(dialect.name, route.method, route.pattern)
                 endpoint = Endpoint(dialect, route, lane, body_limit=settings.max_request_bytes)
                 self._table.add(route.method, route.pattern, endpoint)
         self._prefixes.sort(key=lambda pair: len(pair[0]), reverse=True)
@@ -152,7 +152,7 @@ class App:
             principal=ANONYMOUS,
         )
         reply = self._failure(dialect, error, call, scope)
-        self._traffic.unrouted(dialect.name).observe(reply.status, 0.0)
+        self.traffic.unrouted(dialect.name).observe(reply.status, 0.0)
         await self._send(reply, scope, receive, send)
 
     # -- out --------------------------------------------------------------------------------------------------

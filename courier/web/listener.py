@@ -23,6 +23,8 @@ class Listener(uvicorn.Server):
         super().__init__(_config(app, settings))
         self._on_start = on_start
         self._on_stop = on_stop
+        app.traffic.connections = self.server_state.connections
+        app.traffic.in_hand = self.server_state.tasks
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()

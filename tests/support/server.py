@@ -16,11 +16,14 @@ ROOT_TOKEN = "root-token"
 START_SECONDS = 20
 STOP_SECONDS = 40
 
-_PROGRAM = """
-import os, sys
-from courier import config, server
-sys.exit(server.run(config.load(environ=os.environ)))
-"""
+COMMAND = [sys.executable, "-m", "courier.cli", "serve"]
+
+
+def environ(**settings: Any) -> dict[str, str]:
+    """An environment with these settings and none of the developer's own; None leaves one out."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COURIER_")}
+    given = {f"COURIER_{key.upper()}": str(value) for key, value in settings.items() if value is not None}
+    return kept | given
 
 
 class ServerProcess:
@@ -37,9 +40,7 @@ class ServerProcess:
     def start(self) -> None:
         (self.data / "port").unlink(missing_ok=True)  # a server that was killed leaves it behind
         with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM], env=self._environ(), stdout=output, stderr=output
-            )
+            self._process = subprocess.Popen(COMMAND, env=self._environ(), cwd=self.data, stdout=output, stderr=output)
         self.url = f"{'https' if 'tls_cert' in self._settings else 'http'}://127.0.0.1:{self._await_port()}"
 
     @property
@@ -87,10 +88,7 @@ class ServerProcess:
         return self._process is not None and self._process.poll() is None
 
     def _environ(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("COURIER_")}
-        settings = {"data": self.data, **self._settings}
-        given = {f"COURIER_{key.upper()}": str(value) for key, value in settings.items() if value is not None}
-        return kept | given | {"COURIER_CONFIG": ""}
+        return environ(data=self.data, **self._settings)
 
     def _await_port(self) -> int:
         deadline = time.monotonic() + START_SECONDS
