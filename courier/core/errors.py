@@ -8,7 +8,7 @@ CourierError
 │   └── DeadLetterCycle
 ├── NotFound
 │   ├── TenantNotFound · QueueNotFound · ExchangeNotFound · BindingNotFound
-│   ├── MessageNotFound · CredentialNotFound · RecordNotFound
+│   ├── MessageNotFound · CredentialNotFound · ListenerNotFound · RecordNotFound
 ├── Conflict
 │   ├── AlreadyExists    the name is taken
 │   ├── InUse            something else still refers to it
@@ -96,6 +96,10 @@ class MessageNotFound(NotFound):
 
 class CredentialNotFound(NotFound):
     noun = "credential"
+
+
+class ListenerNotFound(NotFound):
+    noun = "listener"
 
 
 class RecordNotFound(NotFound):

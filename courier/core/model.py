@@ -74,6 +74,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     late_ack: LateAck = LateAck.REFUSE
     archive_bodies: bool = True
     """Whether the journal keeps bodies and attributes of sent messages."""
+    keep_delivered: bool = True
+    """Whether a message stays for those who receive it after every listener has got it."""
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +91,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind = Kind.STANDARD
     settings: QueueSettings = QueueSettings()
     annotations: dict[str, Json] = {}
+    owner: str | None = None
+    """The id of the listener that the queue belongs to; such a queue is not for callers."""
     created_at: int = 0
     changed_at: int = 0
 
@@ -138,6 +142,67 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     exchange_id: str
     queue_id: str
     rules: tuple[Rule, ...] = ()
+    created_at: int = 0
+    changed_at: int = 0
+
+
+class ListenerState(StrEnum):
+    ACTIVE = "active"
+    PAUSED = "paused"
+    """Its owner has stopped it; what is sent waits."""
+    DISABLED = "disabled"
+    """Courier has stopped it, for the reason given; what is sent waits."""
+
+
+class Secret(msgspec.Struct, frozen=True, kw_only=True):
+    """What deliveries are signed with: `whsec_…` (HMAC) or `whsk_…` (ed25519); an old one until it expires."""
+
+    value: str
+    created_at: int
+    expires_at: int | None = None
+
+
+class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How deliveries to a listener are made."""
+
+    schedule_ms: tuple[int, ...] = (
+        5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 10 * HOUR,
+    )  # fmt: skip
+    """The wait after each failed attempt; when it is used up, the message is a dead letter of the listener."""
+    jitter: float = 0.2
+    timeout_ms: int = 15 * SECOND
+    concurrency: int = 8
+    requests_per_second: float | None = None
+    ordered: bool = False
+    """One at a time, in the order of sending."""
+    rules: tuple[Rule, ...] = ()
+    """Which messages it gets: conditions on attributes, or on the JSON body where the name starts with `$.`."""
+    headers: dict[str, str] = {}
+    authorization: dict[str, str] | None = None
+    """Towards the receiver: {"type": "bearer" | "basic" | "oauth", …}."""
+    cloudevents: bool = False
+
+
+class Listener(msgspec.Struct, frozen=True, kw_only=True):
+    """A URL that a queue's messages are delivered to. Each message waits for it in a queue of its own, `outbox_id`,
+    and ends in `dead_letters_id` when the schedule is used up: a delivery is a lease, its verdict an ack or a release.
+    """
+
+    id: str
+    tenant: str
+    queue_id: str
+    name: str
+    url: str
+    outbox_id: str
+    dead_letters_id: str
+    liveness_url: str | None = None
+    state: ListenerState = ListenerState.ACTIVE
+    reason: str | None = None
+    """Why it is disabled."""
+    secrets: tuple[Secret, ...] = ()
+    """Newest first."""
+    settings: ListenerSettings = ListenerSettings()
+    annotations: dict[str, Json] = {}
     created_at: int = 0
     changed_at: int = 0
 
@@ -221,7 +286,10 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ack(msgspec.Struct, frozen=True, gc=False):
+    """The message is done; `note` goes into the journal with it."""
+
     receipt: str
+    note: dict[str, Json] | None = None
 
 
 class Release(msgspec.Struct, frozen=True, gc=False):
@@ -229,6 +297,7 @@ class Release(msgspec.Struct, frozen=True, gc=False):
 
     receipt: str
     delay_ms: int | None = None
+    note: dict[str, Json] | None = None
 
 
 class Extend(msgspec.Struct, frozen=True, gc=False):
@@ -259,6 +328,10 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     byte_count: int = 0
     oldest_at: int | None = None
     """When the message that has been longest in the queue came into it."""
+    sent_count: int = 0
+    """Messages that ever came in, by sending or moving; `acked_count` and `dead_count` are those that left so."""
+    acked_count: int = 0
+    dead_count: int = 0
 
     @property
     def total_count(self) -> int:

@@ -1,11 +1,15 @@
 """Which messages a binding lets through."""
 
+import re
 from collections.abc import Sequence
 
+import msgspec
+
 from courier.core.errors import Invalid
-from courier.core.model import Attribute, Attributes, Matcher, Rule, RuleType
+from courier.core.model import Attribute, Attributes, Json, Matcher, Rule, RuleType
 
 VALUES = 150
+_STEP = re.compile(r"[^.\[\]]+")
 NUMBER = 1e9
 
 STRING_MATCHERS = {Matcher.EQ, Matcher.PREFIX, Matcher.ANY_OF, Matcher.NONE_OF, Matcher.EXISTS}
@@ -14,9 +18,33 @@ NUMERIC_MATCHERS = {
 }  # fmt: skip
 
 
-def matches(rules: Sequence[Rule], attributes: Attributes) -> bool:
-    """Whether all rules hold; no rule holds for everything."""
-    return all(_holds(rule, attributes.get(rule.attribute)) for rule in rules)
+def matches(rules: Sequence[Rule], attributes: Attributes, body: bytes = b"") -> bool:
+    """Whether all rules hold; no rule holds for everything. A name such as `$.order.total` looks into a JSON body."""
+    if not rules:
+        return True
+    document = _document(body) if any(rule.attribute.startswith("$.") for rule in rules) else None
+    return all(_holds(rule, _value(rule.attribute, attributes, document)) for rule in rules)
+
+
+def _value(name: str, attributes: Attributes, document: Json) -> Attribute | None:
+    if not name.startswith("$."):
+        return attributes.get(name)
+    found = document
+    for step in _STEP.findall(name[2:]):
+        if isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+            found = found[int(step)]
+        elif isinstance(found, dict):
+            found = found.get(step)
+        else:
+            return None
+    return found if isinstance(found, str | int | float) else None
+
+
+def _document(body: bytes) -> Json:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _holds(rule: Rule, value: Attribute | None) -> bool:

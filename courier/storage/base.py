@@ -35,10 +35,15 @@ class Signals(Protocol):
 
 
 class Parcel(msgspec.Struct, frozen=True, gc=False):
-    """A draft on its way into a queue."""
+    """A draft on its way into a queue.
+
+    `copy_of` is the index of the parcel that this one copies to a listener; the original leaves its queue once no
+    copy of it is left.
+    """
 
     queue: Queue
     draft: Draft
+    copy_of: int | None = None
 
 
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):

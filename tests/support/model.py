@@ -4,6 +4,7 @@ Nothing here knows of disks, indexes or transactions. Every operation first lets
 looks at all messages there are. An engine is right when nobody can tell it from this.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -98,16 +99,18 @@ class Model:
     history: dict[int, list[Happened]] = field(default_factory=dict)
     taken: dict[tuple[str, str], tuple[int, Sent]] = field(default_factory=dict)
     tickets: set[Ticket] = field(default_factory=set)
+    ever: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many messages a queue has ever seen sent, acked and dead."""
 
     # -- the queues themselves --------------------------------------------------------------------------------
 
     def put_queue(self, queue: Queue) -> None:
         self.queues[queue.id] = queue
 
-    def delete_queue(self, queue: Queue) -> None:
+    def delete_queue(self, queue: Queue, *, now: int) -> None:
+        """A queue goes with all that is in it."""
+        self.remove(queue, seqs=None, kind=EventKind.PURGED, now=now)
         del self.queues[queue.id]
-        for item in self.inside(queue):
-            del self.items[item.seq]
 
     def inside(self, queue: Queue) -> list[Item]:
         """A queue's messages in the order in which they came into it."""
@@ -156,6 +159,7 @@ class Model:
         return False
 
     def _die(self, item: Item, at: int) -> None:
+        self.ever[item.queue_id, "dead"] += 1
         target = self.queues.get(self.queues[item.queue_id].settings.dead_letter_queue or "")
         if target is None:
             self._discard(item, at)
@@ -167,6 +171,7 @@ class Model:
 
     def _enter(self, item: Item, target: Queue, at: int) -> None:
         """Into another queue as if it had just come, but for its seq, its id and when it was sent."""
+        self.ever[target.id, "sent"] += 1
         item.queue_id, item.entered_at, item.due_at, item.state = target.id, at, at, State.READY
         item.attempts, item.retention_ms, item.death = 0, None, None
 
@@ -185,6 +190,7 @@ class Model:
                 return Sent(first.seq, first.id, duplicate=True)
         item = self._new_item(queue, draft, now, given)
         self.items[item.seq] = item
+        self.ever[queue.id, "sent"] += 1
         self._note(item, EventKind.SENT, now)
         sent = Sent(item.seq, item.id)
         if queue.kind is Kind.FIFO and dedup_id is not None:
@@ -230,9 +236,20 @@ class Model:
     def settle(
         self, queue: Queue, settlements: Sequence[tuple[Settlement, Ticket | None]], *, now: int
     ) -> list[Settled | type[CourierError]]:
-        """Each settlement comes with what its receipt stands for: None when it was never handed out."""
+        """Each settlement comes with what its receipt stands for: None when it was never handed out.
+
+        A message settles once in a call, however many of its receipts the call names.
+        """
         self.advance(now)
-        return [self._settle(queue, settlement, ticket, now) for settlement, ticket in settlements]
+        done: set[int] = set()
+        outcomes = []
+        for settlement, ticket in settlements:
+            lost = ticket is not None and ticket.queue_id == queue.id and ticket.seq in done
+            outcome = LeaseLost if lost else self._settle(queue, settlement, ticket, now)
+            if isinstance(outcome, Settled) and not isinstance(settlement, Extend):
+                done.add(outcome.seq)
+            outcomes.append(outcome)
+        return outcomes
 
     def _settle(
         self, queue: Queue, settlement: Settlement, ticket: Ticket | None, now: int
@@ -246,6 +263,7 @@ class Model:
         match settlement:
             case Ack() if alive or self.queues[queue.id].settings.late_ack is LateAck.ACCEPT:
                 self._note(item, EventKind.ACKED, now)
+                self.ever[queue.id, "acked"] += 1
                 del self.items[item.seq]
                 return Settled(item.seq, item.id)
             case Release() if alive:
@@ -273,6 +291,9 @@ class Model:
             leased_count=states.count(State.LEASED),
             byte_count=sum(item.size for item in inside),
             oldest_at=min((item.entered_at for item in inside), default=None),
+            sent_count=self.ever[queue.id, "sent"],
+            acked_count=self.ever[queue.id, "acked"],
+            dead_count=self.ever[queue.id, "dead"],
         )
 
     def message(self, item: Item) -> Message:

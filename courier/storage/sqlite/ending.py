@@ -53,6 +53,22 @@ def remove(
     )
 
 
+def end_delivered(tx: Tx, directory: Directory, seq: int, *, at: int, principal: str) -> None:
+    """Ack the original of a copy that a listener has got, once no copy of it is left."""
+    if tx.execute(Q.has_copies, (seq,)).fetchone():
+        return
+    row = tx.execute(Q.original, (seq,)).fetchone()
+    queue = directory.queue_of_key(row[0]) if row else None
+    if queue is None or row[2] == State.LEASED:  # whoever holds it will settle it
+        return
+    _, message_id, state, attempts, size, grp = row
+    tx.tally(queue.key).acked += 1
+    remove(
+        tx, queue, seq=seq, message_id=message_id, state=State(state), attempts=attempts, size=size, grp=grp,
+        kind=EventKind.ACKED, at=at, principal=principal, detail={"delivered": True},
+    )  # fmt: skip
+
+
 def bury(
     tx: Tx,
     queue: Queue,
@@ -70,6 +86,7 @@ def bury(
     target_id = queue.settings.dead_letter_queue
     target = directory.queue_of_id(target_id) if target_id and isinstance(fate, Dead) else None
     if target is None:
+        tx.tally(queue.key).dead += isinstance(fate, Dead)
         reason = fate.reason if isinstance(fate, Dead) else TOO_OLD
         remove(
             tx, queue, seq=seq, message_id=message_id, state=State.LEASED, attempts=attempts, size=size, grp=grp,
@@ -77,6 +94,7 @@ def bury(
         )  # fmt: skip
         return
     assert isinstance(fate, Dead)
+    tx.tally(queue.key).dead += 1
     death = Death(reason=fate.reason, source_queue=queue.id, attempts=attempts, died_at=at)
     tx.events.append(
         Event(

@@ -21,7 +21,7 @@ from courier.core.model import (
 from courier.core.receipts import Sealer
 from courier.core.retry import Again, after_failure
 from courier.storage.base import Directory
-from courier.storage.sqlite.ending import bury, drop_payload, refresh_group
+from courier.storage.sqlite.ending import bury, drop_payload, end_delivered, refresh_group
 from courier.storage.sqlite.ledger import Tx
 from courier.storage.sqlite.queries import Q
 from courier.storage.sqlite.rows import Row, to_lease
@@ -126,6 +126,7 @@ class _Desk:
         self._rows: dict[int, tuple[Any, ...]] = {}
         self._gone: list[tuple[int]] = []
         self._unlocked: dict[str, int] = {}
+        self._delivered: list[int] = []
 
     def fetch(self, seqs: list[int]) -> None:
         if seqs:
@@ -141,6 +142,9 @@ class _Desk:
         for grp, count in self._unlocked.items():
             refresh_group(self._tx, self._queue, grp, leased=-count)
         self._unlocked = {}
+        for origin in self._delivered:
+            end_delivered(self._tx, self._directory, origin, at=self._now, principal=self._principal)
+        self._delivered = []
 
     def settle(self, settlement: Settlement, token: tuple[int, int, int] | None) -> Settled | CourierError:
         if token is None or token[0] != self._queue.key:
@@ -151,28 +155,31 @@ class _Desk:
         state, lease_no, due_at = row[6:9]
         alive = state == State.LEASED and lease_no == token[2] and due_at > self._now
         if type(settlement) is Ack:
-            return self._ack(row) if alive else self._ack_late(row, settlement)
+            return self._ack(row, settlement.note) if alive else self._ack_late(row, settlement)
         if not alive:
             return LeaseLost(settlement.receipt)
         self.flush()
         return self._release(row, settlement) if type(settlement) is Release else self._extend(row, settlement)  # type: ignore[arg-type]
 
-    def _ack(self, row: tuple[Any, ...], detail: dict[str, Json] | None = None) -> Settled:
+    def _ack(self, row: tuple[Any, ...], note: dict[str, Json] | None) -> Settled:
         seq, message_id, attempts, size, grp, _, state = row[:7]
         self._take(seq)
         self._gone.append((seq,))
         drop_payload(self._tx, seq, size)
         self._tally.remove(state, size)
+        self._tally.acked += 1
+        if row[10] is not None:
+            self._delivered.append(row[10])
         if self._queue.kind is Kind.FIFO:
             self._unlocked[grp] = self._unlocked.get(grp, 0) + (state == State.LEASED)
-        self._note(EventKind.ACKED, seq, message_id, attempts, size, detail)
+        self._note(EventKind.ACKED, seq, message_id, attempts, size, note)
         return Settled(seq, message_id)
 
     def _ack_late(self, row: tuple[Any, ...], order: Ack) -> Settled | CourierError:
         """The lease has ended: whether the ack still counts is the queue's to say."""
         if self._queue.settings.late_ack is LateAck.REFUSE:
             return LeaseLost(order.receipt)
-        return self._ack(row, {"late": True})
+        return self._ack(row, {**(order.note or {}), "late": True})
 
     def _release(self, row: tuple[Any, ...], order: Release) -> Settled:
         seq, message_id, attempts, size, grp, end, *_ = self._take(row[0])
@@ -236,4 +243,6 @@ def put_back(tx: Tx, queue: Queue, *, seq: int, grp: str | None, due_at: int, no
 
 
 def _delay(order: Release) -> dict[str, Json] | None:
-    return {"delay_ms": order.delay_ms} if order.delay_ms is not None else None
+    if order.delay_ms is None:
+        return order.note
+    return {**(order.note or {}), "delay_ms": order.delay_ms}

@@ -9,16 +9,19 @@ from courier.core.model import State
 
 NEVER = 2**62
 
+Figures = tuple[int, int, int, int, int, int, int]
+"""ready, delayed, leased, bytes, and ever sent, acked, dead."""
+
 
 class Tally:
     """The exact figures of one queue; `next_due` is no later than the next thing that time does to it."""
 
-    __slots__ = ("bytes", "counts", "key", "next_due")
+    __slots__ = ("acked", "bytes", "counts", "dead", "key", "next_due", "sent")
 
-    def __init__(self, key: int, counts: list[int] | None = None, size: int = 0, next_due: int = NEVER) -> None:
+    def __init__(self, key: int, *, next_due: int = NEVER) -> None:
         self.key = key
-        self.counts = counts or [0, 0, 0]  # by State
-        self.bytes = size
+        self.counts = [0, 0, 0]  # by State
+        self.bytes = self.sent = self.acked = self.dead = 0
         self.next_due = next_due
 
     def shift(self, source: State, target: State) -> None:
@@ -28,6 +31,7 @@ class Tally:
     def add(self, state: State, size: int) -> None:
         self.counts[state] += 1
         self.bytes += size
+        self.sent += 1
 
     def remove(self, state: State, size: int) -> None:
         self.counts[state] -= 1
@@ -36,6 +40,17 @@ class Tally:
     @property
     def total(self) -> int:
         return sum(self.counts)
+
+    @property
+    def figures(self) -> Figures:
+        """What is stored of it."""
+        delayed, ready, leased = self.counts
+        return ready, delayed, leased, self.bytes, self.sent, self.acked, self.dead
+
+    @figures.setter
+    def figures(self, figures: Figures) -> None:
+        ready, delayed, leased, self.bytes, self.sent, self.acked, self.dead = figures
+        self.counts = [delayed, ready, leased]
 
 
 class Ledger:
@@ -84,24 +99,21 @@ class Tx:
         self.touched: dict[int, Tally] = {}
         self.next_seq = ledger.next_seq
         self._ledger = ledger
-        self._before: dict[int, tuple[list[int], int, int]] = {}
+        self._before: dict[int, tuple[Figures, int]] = {}
 
     def tally(self, key: int) -> Tally:
         """A tally to change; it is written with the commit."""
         tally = self.touched.get(key)
         if tally is None:
             tally = self.touched[key] = self._ledger.tally(key)
-            self._before[key] = (tally.counts.copy(), tally.bytes, tally.next_due)
+            self._before[key] = (tally.figures, tally.next_due)
         return tally
 
-    def changed_tallies(self) -> list[tuple[int, int, int, int, int]]:
-        """(queue, ready, delayed, leased, bytes) of those that differ from what is stored."""
-        rows = []
-        for key, tally in self.touched.items():
-            counts, size, _ = self._before[key]
-            if counts != tally.counts or size != tally.bytes:
-                rows.append((key, tally.counts[1], tally.counts[0], tally.counts[2], tally.bytes))
-        return rows
+    def changed_tallies(self) -> list[tuple[int, ...]]:
+        """The queue and its figures, where they differ from what is stored."""
+        return [
+            (key, *figures) for key, tally in self.touched.items() if (figures := tally.figures) != self._before[key][0]
+        ]
 
     def drop_tally(self, key: int) -> None:
         self.touched.pop(key, None)
@@ -118,9 +130,9 @@ class Tx:
 
     def undo(self) -> None:
         """Put the figures back as they were; the database has rolled back by itself."""
-        for key, (counts, size, next_due) in self._before.items():
+        for key, (figures, next_due) in self._before.items():
             tally = self._ledger.tally(key)
-            tally.counts, tally.bytes, tally.next_due = counts, size, next_due
+            tally.figures, tally.next_due = figures, next_due
 
     def keep(self) -> None:
         """The commit has happened: what was prepared is now so."""

@@ -1,7 +1,7 @@
 -- name: insert_message
 INSERT INTO message (seq, queue, state, due_at, attempts, lease_no, entered_at, own, discard_at, sent_at, delay_ms,
-                     size, given, id, content_type, attributes, grp, trace, body)
-VALUES (?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                     size, given, id, content_type, attributes, grp, trace, origin, body)
+VALUES (?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_payload
 INSERT INTO payload (seq, body) VALUES (?, ?);
@@ -53,7 +53,8 @@ UPDATE message SET state = 2, due_at = ?, attempts = attempts + 1, lease_no = le
 -- name: settling
 -- What a settlement must know; `keep_at` is when its own retention ends, else when it came in. `:seqs` stands for as many
 -- marks as there are seqs. The plus keeps SQLite from looking through the whole queue instead of the named rows.
-SELECT seq, id, attempts, size, grp, coalesce(discard_at, entered_at) AS keep_at, state, lease_no, due_at, own
+SELECT seq, id, attempts, size, grp, coalesce(discard_at, entered_at) AS keep_at, state, lease_no, due_at, own,
+       origin
 FROM message WHERE +queue = ? AND seq IN (:seqs);
 
 -- name: extend
@@ -67,6 +68,13 @@ UPDATE message SET state = ?, due_at = ? WHERE seq = ?;
 UPDATE message SET queue = :queue, state = 1, due_at = :at, entered_at = :at, attempts = 0, own = 0, discard_at = NULL,
                    grp = :grp, death = :death
 WHERE seq = :seq;
+
+-- name: has_copies
+SELECT 1 FROM message WHERE origin = ? LIMIT 1;
+
+-- name: original
+-- Wherever it is now; `queue` tells.
+SELECT queue, id, state, attempts, size, grp FROM message WHERE seq = ?;
 
 -- name: delete_message
 DELETE FROM message WHERE seq = ?;
@@ -140,10 +148,10 @@ INSERT OR REPLACE INTO dedup (queue, dedup_id, until_at, seq, id) VALUES (?, ?, 
 DELETE FROM dedup WHERE (queue, dedup_id) IN (SELECT queue, dedup_id FROM dedup WHERE until_at <= :now LIMIT :limit);
 
 -- name: read_tallies
-SELECT queue, ready, delayed, leased, bytes FROM tally;
+SELECT queue, ready, delayed, leased, bytes, sent, acked, dead FROM tally;
 
 -- name: put_tally
-INSERT OR REPLACE INTO tally (queue, ready, delayed, leased, bytes) VALUES (?, ?, ?, ?, ?);
+INSERT OR REPLACE INTO tally (queue, ready, delayed, leased, bytes, sent, acked, dead) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: delete_tally
 DELETE FROM tally WHERE queue = ?;

@@ -26,7 +26,8 @@ def send(
             live = directory.queue_of_key(key)
             intakes[key] = _Intake(tx, live, sealer, now, principal) if live else None
         intake = intakes[key]
-        outcomes.append(intake.take(parcel.draft) if intake else QueueNotFound(parcel.queue.name))
+        origin = None if parcel.copy_of is None else outcomes[parcel.copy_of]
+        outcomes.append(intake.take(parcel.draft, origin) if intake else QueueNotFound(parcel.queue.name))
     for intake in intakes.values():
         if intake:
             intake.flush()
@@ -48,7 +49,7 @@ class _Intake:
         self._due_at = now + queue.settings.retention_ms
         self._ready_count = 0
 
-    def take(self, draft: Draft) -> Sent:
+    def take(self, draft: Draft, origin: Sent | CourierError | None) -> Sent:
         if self._fifo and (kept := self._kept_duplicate(draft)):
             return kept
         queue, now, size = self._queue, self._now, len(draft.body)
@@ -63,6 +64,7 @@ class _Intake:
             seq, queue.key, 0 if delay_ms else 1, due_at, now, discard_at is not None, discard_at, now, delay_ms, size,
             draft.id is not None, message_id, draft.content_type,
             encode(draft.attributes) if draft.attributes else None, group, draft.trace,
+            origin.seq if isinstance(origin, Sent) else None,
             draft.body if size <= INLINE_BYTES else None,
         ))  # fmt: skip
         self._count(size, due_at, discard_at)

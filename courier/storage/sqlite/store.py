@@ -98,8 +98,9 @@ class SqliteStore:
 
     def _load(self) -> None:
         ledger = self._ledger
-        for key, ready, delayed, leased, size in self._db.execute(Q.read_tallies):
-            ledger.tallies[key] = Tally(key, [delayed, ready, leased], size, next_due=0)
+        for key, *figures in self._db.execute(Q.read_tallies):
+            tally = ledger.tallies[key] = Tally(key, next_due=0)
+            tally.figures = tuple(figures)
             ledger.note(0, key)
         edges = self._db.execute(Q.journal_edges).fetchone()
         if edges:
@@ -303,6 +304,9 @@ class SqliteStore:
             leased_count=tally.counts[State.LEASED],
             byte_count=tally.bytes,
             oldest_at=oldest,
+            sent_count=tally.sent,
+            acked_count=tally.acked,
+            dead_count=tally.dead,
         )
 
     async def last_seq(self) -> int:

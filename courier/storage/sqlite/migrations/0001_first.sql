@@ -32,6 +32,7 @@ CREATE TABLE message (
     attributes   BLOB,
     grp          TEXT,
     trace        TEXT,
+    origin       INTEGER,           -- the seq of the message that this one copies to a listener
     death        BLOB,
     body         BLOB
 );
@@ -39,6 +40,7 @@ CREATE INDEX message_due ON message (queue, state, due_at);
 CREATE INDEX message_age ON message (queue, own, entered_at);
 CREATE INDEX message_own ON message (queue, discard_at) WHERE own = 1;
 CREATE INDEX message_given ON message (queue, id) WHERE given = 1;
+CREATE INDEX message_origin ON message (origin) WHERE origin IS NOT NULL;
 CREATE INDEX message_group ON message (queue, grp, seq) WHERE grp IS NOT NULL;
 
 CREATE TABLE payload (seq INTEGER PRIMARY KEY, body BLOB NOT NULL);
@@ -49,7 +51,10 @@ CREATE TABLE tally (
     ready   INTEGER NOT NULL,
     delayed INTEGER NOT NULL,
     leased  INTEGER NOT NULL,
-    bytes   INTEGER NOT NULL
+    bytes   INTEGER NOT NULL,
+    sent    INTEGER NOT NULL,  -- ever
+    acked   INTEGER NOT NULL,
+    dead    INTEGER NOT NULL
 );
 
 -- One row a FIFO group that has messages: how many are leased, and from when on its head can be had (NULL: locked).
