@@ -73,8 +73,7 @@ def sentence(error: CourierError, *, broker: bool = True) -> str:
 
 def failure(error: CourierError, call: Call) -> Reply:
     answer = answer_for(type(error)) or Answer(400)
-    headers = (JSON_TYPE, (b"retry-after", b"1")) if isinstance(error, core.QueuePaused) else (JSON_TYPE,)
-    return _say(call, answer.status, sentence(error, broker=_is_broker(call)), headers)
+    return _say(call, answer.status, sentence(error, broker=_is_broker(call)), _headers(error))
 
 
 def crash(call: Call) -> Reply:
@@ -98,3 +97,12 @@ def _is_broker(call: Call) -> bool:
 def _broker_failure(call: Call, text: str) -> Outcome | dict[str, str]:
     message_id = call.params.get("message")
     return failed(message_id, text) if message_id else {"status": FAILURE, "statusMessage": text}
+
+
+def _headers(error: CourierError) -> Sequence[Header]:
+    match error:
+        case core.TooManyRequests() | core.Unavailable():
+            return (JSON_TYPE, (b"retry-after", b"%d" % max(1, -(-error.retry_after_ms // 1_000))))
+        case core.QueuePaused():
+            return (JSON_TYPE, (b"retry-after", b"1"))
+    return (JSON_TYPE,)

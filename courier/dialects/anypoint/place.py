@@ -4,15 +4,11 @@ Regions are labels: every region of an environment shows the same destinations.
 """
 
 from courier.config import AnypointSettings
-from courier.core.errors import Forbidden, Invalid, NotFound, TenantNotFound
+from courier.core.errors import Forbidden, Invalid, RecordNotFound, TenantNotFound
 from courier.core.model import Exchange, Queue, Tenant
 from courier.web.call import Call
 
 NAME = "anypoint"
-
-
-class RegionNotFound(NotFound):
-    noun = "region"
 
 
 def customs(call: Call) -> AnypointSettings:
@@ -68,7 +64,7 @@ def names_of(tenant: Tenant) -> tuple[str, str]:
 def _check_region(call: Call) -> None:
     region = call.params.get("region")
     if region is not None and is_strict(call) and region not in customs(call).regions:
-        raise RegionNotFound(region)
+        raise RecordNotFound(region)
 
 
 def destination(call: Call) -> Queue | Exchange:
