@@ -1,7 +1,6 @@
 """Lets time pass for the store: sleeps until something is due, applies it, and trims the journal now and then."""
 
 import asyncio
-import contextlib
 import logging
 
 from courier.clock import Clock
@@ -58,10 +57,9 @@ class Timekeeper:
             try:
                 await asyncio.wait((alarm, sooner), return_when=asyncio.FIRST_COMPLETED)
             finally:
+                # Not awaited: our own cancellation, coming in that moment, would be taken for theirs.
                 for task in (alarm, sooner):
                     task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await task
 
     async def _trim(self, now: int) -> None:
         """Forget events that are older than the journal is meant to be."""
