@@ -8,6 +8,8 @@ the error that the item alone would have raised.
 from collections.abc import Sequence
 from typing import TypeVar
 
+import msgspec
+
 from courier.catalog import Catalog
 from courier.clock import Clock
 from courier.core import limits
@@ -56,10 +58,39 @@ class Broker:
         _check_count(len(drafts), limits.BATCH_COUNT)
         refusals = [limits.check_draft(draft, queue) for draft in drafts]
         parcels = [Parcel(queue, draft) for draft, refusal in zip(drafts, refusals, strict=True) if refusal is None]
-        if len(parcels) == len(drafts):
-            return await self._store.send(parcels, now=self._clock.now(), principal=principal)
-        sent = iter(await self._store.send(parcels, now=self._clock.now(), principal=principal) if parcels else ())
-        return [next(sent) if refusal is None else refusal for refusal in refusals]
+        sent = await self._store_parcels(parcels, self._clock.now(), principal) if parcels else []
+        if len(sent) == len(drafts):
+            return sent
+        outcomes = iter(sent)
+        return [next(outcomes) if refusal is None else refusal for refusal in refusals]
+
+    async def _store_parcels(
+        self, parcels: list[Parcel], now: int, principal: str, events: Sequence[Event] = ()
+    ) -> list[Sent | CourierError]:
+        """Store parcels and their copies for listeners in one transaction; the outcomes are those of the parcels."""
+        copies = [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel)]
+        outcomes = await self._store.send([*parcels, *copies], now=now, principal=principal, events=events)
+        return outcomes[: len(parcels)]
+
+    def _copies(self, index: int, parcel: Parcel) -> list[Parcel]:
+        """What the listeners of a parcel's queue get: the same message in each one's outbox."""
+        listeners = self._catalog.listeners_of(parcel.queue)
+        if not listeners:
+            return []
+        draft = parcel.draft
+        if draft.id is None:
+            draft.id = self._clock.random_bytes(16).hex()  # a message and its copies share one id
+        copy = msgspec.structs.replace(
+            draft,
+            delay_ms=parcel.queue.settings.delay_ms if draft.delay_ms is None else draft.delay_ms,
+            group=None,
+            dedup_id=None,
+        )
+        return [
+            Parcel(self._catalog.outbox(listener), copy, copy_of=index)
+            for listener in listeners
+            if matches(listener.settings.rules, draft.attributes, draft.body)
+        ]
 
     async def send_one(self, queue: Queue, draft: Draft, *, principal: str) -> Sent:
         return only(await self.send(queue, [draft], principal=principal))
@@ -81,7 +112,7 @@ class Broker:
                 draft.id = self._clock.random_bytes(16).hex()  # the copies in all queues share one id
             parcels.extend(Parcel(queue, draft) for queue in route)
             events.append(_published(exchange, draft, len(route), now, principal))
-        outcomes = iter(await self._store.send(parcels, now=now, principal=principal, events=events) if events else ())
+        outcomes = iter(await self._store_parcels(parcels, now, principal, events) if events else ())
         return [
             route if isinstance(route, CourierError) else _published_outcome(draft, [next(outcomes) for _ in route])
             for draft, route in zip(drafts, routed, strict=True)

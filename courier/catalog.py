@@ -20,6 +20,7 @@ from courier.core.errors import (
     ExchangeNotFound,
     InUse,
     Invalid,
+    ListenerNotFound,
     QueueNotFound,
     RecordNotFound,
     TenantNotFound,
@@ -32,6 +33,8 @@ from courier.core.model import (
     Exchange,
     Json,
     Kind,
+    Listener,
+    ListenerSettings,
     Queue,
     QueueSettings,
     Record,
@@ -43,9 +46,10 @@ from courier.core.routing import check_rule
 from courier.storage.base import Store, StoredRecord
 
 DEFAULT_TENANT = "default"
+LEASE_MARGIN_MS = 5_000
 SECRET_BYTES = 48  # 64 characters of base64url, as the strictest dialect wants its keys
 
-Thing = Tenant | Queue | Exchange | Binding | Credential | Record
+Thing = Tenant | Queue | Exchange | Binding | Listener | Credential | Record
 T = TypeVar("T", bound=Thing)
 
 KINDS: dict[str, type[Thing]] = {
@@ -53,6 +57,7 @@ KINDS: dict[str, type[Thing]] = {
     "queue": Queue,
     "exchange": Exchange,
     "binding": Binding,
+    "listener": Listener,
     "credential": Credential,
     "record": Record,
 }
@@ -72,6 +77,7 @@ class Catalog:
         self._exchanges: dict[str, Exchange] = {}
         self._names: dict[tuple[str, str], Queue | Exchange] = {}
         self._bindings: dict[str, dict[str, Binding]] = {}  # by exchange, then by queue
+        self._listeners: dict[str, dict[str, Listener]] = {}  # by queue, then by id
         self._credentials: dict[str, Credential] = {}
         self._secrets: dict[bytes, Credential] = {}
         self._records: dict[tuple[str, str, str], Record] = {}
@@ -138,7 +144,7 @@ class Catalog:
     def queue(self, tenant: str, name_or_id: str) -> Queue:
         """The tenant's queue of that name, else of that id; another tenant's queue does not exist."""
         found = self._names.get((tenant, name_or_id)) or self._queues.get(name_or_id)
-        if not isinstance(found, Queue) or found.tenant != tenant:
+        if not isinstance(found, Queue) or found.tenant != tenant or found.owner is not None:
             raise QueueNotFound(name_or_id)
         return found
 
@@ -155,7 +161,10 @@ class Catalog:
         return self._queue_keys.get(key)
 
     def queues(self, tenant: str, *, prefix: str = "") -> list[Queue]:
-        owned = (q for q in self._queues.values() if q.tenant == tenant and q.name.startswith(prefix))
+        """The tenant's queues by name; those that belong to listeners are not among them."""
+        owned = (
+            q for q in self._queues.values() if q.tenant == tenant and q.owner is None and q.name.startswith(prefix)
+        )
         return sorted(owned, key=lambda queue: queue.name)
 
     def all_queues(self) -> list[Queue]:
@@ -164,7 +173,7 @@ class Catalog:
     def destination(self, tenant: str, name_or_id: str) -> Queue | Exchange:
         """Queues and exchanges share their names; raises QueueNotFound when it is neither."""
         found = self._names.get((tenant, name_or_id)) or self._queues.get(name_or_id) or self._exchanges.get(name_or_id)
-        if found is None or found.tenant != tenant:
+        if found is None or found.tenant != tenant or (isinstance(found, Queue) and found.owner is not None):
             raise QueueNotFound(name_or_id)
         return found
 
@@ -183,19 +192,17 @@ class Catalog:
         async with self._writing:
             self.tenant(tenant)
             self._check_free(tenant, name, "queue")
-            queue = Queue(
-                key=await self._store.next_key(),
-                id=mint_id(self._clock),
-                tenant=tenant,
-                name=name,
-                kind=kind,
-                settings=settings or QueueSettings(),
-                annotations=annotations or {},
-                created_at=self._clock.now(),
-                changed_at=self._clock.now(),
+            queue = await self._new_queue(
+                tenant, name, kind=kind, settings=settings or QueueSettings(), annotations=annotations or {}
             )
             self._check_queue(queue)
             return await self._put(queue, EventKind.QUEUE_ADDED, principal)
+
+    async def _new_queue(self, tenant: str, name: str, **facts: Any) -> Queue:
+        key, now = await self._store.next_key(), self._clock.now()
+        return Queue(
+            key=key, id=mint_id(self._clock), tenant=tenant, name=name, **facts, created_at=now, changed_at=now
+        )
 
     async def change_queue(
         self,
@@ -231,7 +238,8 @@ class Catalog:
             queue = self.queue_by_id(queue.tenant, queue.id)
             if sources := self.dead_letter_sources(queue):
                 raise InUse(queue.name, f"the dead letters of queue {sources[0].name!r}")
-            await self._drop([queue, *self.bindings_to(queue)], EventKind.QUEUE_DELETED, principal)
+            listening = [thing for listener in self.listeners_of(queue) for thing in self._with_queues(listener)]
+            await self._drop([queue, *self.bindings_to(queue), *listening], EventKind.QUEUE_DELETED, principal)
 
     def dead_letter_sources(self, queue: Queue) -> list[Queue]:
         """The queues whose dead letters go to this one."""
@@ -328,6 +336,101 @@ class Catalog:
     async def unbind(self, exchange: Exchange, queue: Queue, *, principal: str) -> None:
         async with self._writing:
             await self._drop([self.binding(exchange, queue)], EventKind.BINDING_DELETED, principal)
+
+    # -- listeners --------------------------------------------------------------------------------------------
+
+    def listeners_of(self, queue: Queue) -> list[Listener]:
+        """The listeners of a queue, oldest first."""
+        return list(self._listeners.get(queue.id, {}).values())
+
+    def listeners(self, tenant: str | None = None) -> list[Listener]:
+        """Every listener of a tenant, or of all of them."""
+        every = (listener for group in self._listeners.values() for listener in group.values())
+        return [listener for listener in every if tenant is None or listener.tenant == tenant]
+
+    def listener(self, queue: Queue, name_or_id: str) -> Listener:
+        group = self._listeners.get(queue.id, {})
+        found = group.get(name_or_id) or next((one for one in group.values() if one.name == name_or_id), None)
+        if found is None:
+            raise ListenerNotFound(name_or_id)
+        return found
+
+    def outbox(self, listener: Listener) -> Queue:
+        """The queue in which messages wait for their delivery."""
+        return self.queue_by_id(listener.tenant, listener.outbox_id)
+
+    def dead_letters(self, listener: Listener) -> Queue:
+        """The queue of messages whose delivery was given up."""
+        return self.queue_by_id(listener.tenant, listener.dead_letters_id)
+
+    async def create_listener(
+        self,
+        queue: Queue,
+        name: str,
+        url: str,
+        *,
+        settings: ListenerSettings | None = None,
+        principal: str,
+        **facts: Any,
+    ) -> Listener:
+        """A listener with the two queues that it needs; `facts` are further fields of Listener."""
+        settings = settings or ListenerSettings()
+        self._check_listener(settings)
+        async with self._writing:
+            queue = self.queue_by_id(queue.tenant, queue.id)
+            if any(listener.name == name for listener in self.listeners_of(queue)):
+                raise AlreadyExists("listener", name)
+            listener_id, now = mint_id(self._clock), self._clock.now()
+            dead = await self._new_queue(queue.tenant, f"~{listener_id}/dead", owner=listener_id)
+            outbox = await self._new_queue(
+                queue.tenant,
+                f"~{listener_id}",
+                owner=listener_id,
+                kind=Kind.FIFO if settings.ordered else Kind.STANDARD,
+                settings=_outbox_settings(QueueSettings(dead_letter_queue=dead.id), settings),
+            )
+            listener = Listener(
+                id=listener_id,
+                tenant=queue.tenant,
+                queue_id=queue.id,
+                name=name,
+                url=url,
+                outbox_id=outbox.id,
+                dead_letters_id=dead.id,
+                settings=settings,
+                created_at=now,
+                changed_at=now,
+                **facts,
+            )
+            return await self._put(listener, EventKind.LISTENER_ADDED, principal, dead, outbox)
+
+    async def change_listener(self, listener: Listener, *, principal: str, **changes: Any) -> Listener:
+        """Change name, url, liveness_url, state, reason, secrets, settings or annotations."""
+        async with self._writing:
+            queue = self.queue_by_id(listener.tenant, listener.queue_id)
+            listener = self.listener(queue, listener.id)
+            changed = msgspec.structs.replace(listener, **changes, changed_at=self._clock.now())
+            if any(one.name == changed.name and one.id != changed.id for one in self.listeners_of(queue)):
+                raise AlreadyExists("listener", changed.name)
+            self._check_listener(changed.settings)
+            if changed.settings.ordered != listener.settings.ordered:
+                raise Invalid("whether deliveries are ordered is decided when a listener is made", field="ordered")
+            outbox = self.outbox(listener)
+            outbox = msgspec.structs.replace(outbox, settings=_outbox_settings(outbox.settings, changed.settings))
+            return await self._put(changed, EventKind.LISTENER_CHANGED, principal, outbox)
+
+    async def delete_listener(self, listener: Listener, *, principal: str) -> None:
+        """Remove a listener with all that waits for it."""
+        async with self._writing:
+            listener = self.listener(self.queue_by_id(listener.tenant, listener.queue_id), listener.id)
+            await self._drop(self._with_queues(listener), EventKind.LISTENER_DELETED, principal)
+
+    def _with_queues(self, listener: Listener) -> list[Thing]:
+        return [listener, self.outbox(listener), self.dead_letters(listener)]
+
+    def _check_listener(self, settings: ListenerSettings) -> None:
+        for rule in settings.rules:
+            check_rule(rule)
 
     # -- credentials ------------------------------------------------------------------------------------------
 
@@ -434,9 +537,14 @@ class Catalog:
 
     # -- keeping memory and store in step ---------------------------------------------------------------------
 
-    async def _put(self, thing: T, kind: EventKind, principal: str) -> T:
-        await self._store.change_records(put=[_stored(thing)], events=[self._event(kind, thing, principal)])
-        self._remember(thing)
+    async def _put(self, thing: T, kind: EventKind, principal: str, *with_it: Thing) -> T:
+        """Write a thing and what belongs to it, as one event."""
+        things = (*with_it, thing)
+        await self._store.change_records(
+            put=[_stored(one) for one in things], events=[self._event(kind, thing, principal)]
+        )
+        for one in things:
+            self._remember(one)
         return thing
 
     async def _drop(self, things: Sequence[Thing], kind: EventKind, principal: str) -> None:
@@ -478,6 +586,8 @@ class Catalog:
                 self._exchanges[thing.id] = self._names[thing.tenant, thing.name] = thing
             case Binding():
                 self._bindings.setdefault(thing.exchange_id, {})[thing.queue_id] = thing
+            case Listener():
+                self._listeners.setdefault(thing.queue_id, {})[thing.id] = thing
             case Credential():
                 if known := self._credentials.get(thing.id):
                     self._secrets.pop(known.secret_hash, None)
@@ -496,6 +606,8 @@ class Catalog:
                 del self._exchanges[thing.id], self._names[thing.tenant, thing.name]
             case Binding():
                 del self._bindings[thing.exchange_id][thing.queue_id]
+            case Listener():
+                del self._listeners[thing.queue_id][thing.id]
             case Credential():
                 del self._credentials[thing.id], self._secrets[thing.secret_hash]
             case Record():
@@ -512,6 +624,18 @@ _URL_SAFE = str.maketrans("+/", "-_")
 def hash_secret(secret: str) -> bytes:
     """How a secret is kept: it has 384 random bits, so one round is as good as many."""
     return hashlib.sha256(secret.encode()).digest()
+
+
+def _outbox_settings(present: QueueSettings, listener: ListenerSettings) -> QueueSettings:
+    """A delivery's lease outlasts its request, and it has one attempt more than the schedule has waits."""
+    return msgspec.structs.replace(
+        present,
+        lease_ms=listener.timeout_ms + LEASE_MARGIN_MS,
+        max_attempts=len(listener.schedule_ms) + 1,
+        retention_ms=limits.RETENTION_MS,
+        max_body_bytes=limits.BODY_BYTES,
+        archive_bodies=False,
+    )
 
 
 def _stored(thing: Thing) -> StoredRecord:
@@ -537,6 +661,8 @@ def _detail(thing: Thing) -> dict[str, Json]:
     """The thing as the journal shows it: all of it but its secrets."""
     detail: dict[str, Json] = msgspec.to_builtins(thing)
     detail.pop("secret_hash", None)
+    detail.pop("secrets", None)
+    detail.get("settings", {}).pop("authorization", None)
     if isinstance(thing, Record):
         detail.pop("document")
     return detail

@@ -37,8 +37,8 @@ class Signals(Protocol):
 class Parcel(msgspec.Struct, frozen=True, gc=False):
     """A draft on its way into a queue.
 
-    `copy_of` is the index of the parcel that this one copies to a listener; the original leaves its queue once no
-    copy of it is left.
+    `copy_of` is the index of an earlier parcel that this one copies to a listener. A copy is not made of a parcel that
+    was dropped or refused. Where the original's queue keeps no delivered messages, it leaves with its last copy.
     """
 
     queue: Queue

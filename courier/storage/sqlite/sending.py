@@ -21,13 +21,21 @@ def send(
     intakes: dict[int, _Intake | None] = {}
     outcomes: list[Sent | CourierError] = []
     for parcel in parcels:
+        original = None if parcel.copy_of is None else outcomes[parcel.copy_of]
+        if original is not None and (isinstance(original, CourierError) or original.duplicate):
+            outcomes.append(original)
+            continue
         key = parcel.queue.key
         if key not in intakes:
             live = directory.queue_of_key(key)
             intakes[key] = _Intake(tx, live, sealer, now, principal) if live else None
         intake = intakes[key]
-        origin = None if parcel.copy_of is None else outcomes[parcel.copy_of]
-        outcomes.append(intake.take(parcel.draft, origin) if intake else QueueNotFound(parcel.queue.name))
+        if intake is None:
+            outcomes.append(QueueNotFound(parcel.queue.name))
+        elif original is None or parcels[parcel.copy_of or 0].queue.settings.keep_delivered:
+            outcomes.append(intake.take(parcel.draft))
+        else:
+            outcomes.append(intake.take(parcel.draft, origin=original.seq))
     for intake in intakes.values():
         if intake:
             intake.flush()
@@ -49,7 +57,7 @@ class _Intake:
         self._due_at = now + queue.settings.retention_ms
         self._ready_count = 0
 
-    def take(self, draft: Draft, origin: Sent | CourierError | None) -> Sent:
+    def take(self, draft: Draft, *, origin: int | None = None) -> Sent:
         if self._fifo and (kept := self._kept_duplicate(draft)):
             return kept
         queue, now, size = self._queue, self._now, len(draft.body)
@@ -64,7 +72,7 @@ class _Intake:
             seq, queue.key, 0 if delay_ms else 1, due_at, now, discard_at is not None, discard_at, now, delay_ms, size,
             draft.id is not None, message_id, draft.content_type,
             encode(draft.attributes) if draft.attributes else None, group, draft.trace,
-            origin.seq if isinstance(origin, Sent) else None,
+            origin,
             draft.body if size <= INLINE_BYTES else None,
         ))  # fmt: skip
         self._count(size, due_at, discard_at)
@@ -104,14 +112,14 @@ class _Intake:
 
     def _kept_duplicate(self, draft: Draft) -> Sent | None:
         dedup_id = draft.dedup_id or draft.id
-        if dedup_id is None:
+        if dedup_id is None or self._queue.owner is not None:
             return None
         row = self._tx.execute(Q.read_dedup, (self._queue.key, dedup_id, self._now)).fetchone()
         return Sent(row[0], row[1], duplicate=True) if row else None
 
     def _remember_for_dedup(self, draft: Draft, seq: int, message_id: str) -> None:
         dedup_id = draft.dedup_id or draft.id
-        if dedup_id is not None:
+        if dedup_id is not None and self._queue.owner is None:
             self._tx.execute(Q.put_dedup, (self._queue.key, dedup_id, self._now + DEDUP_MS, seq, message_id))
 
 
