@@ -1,80 +1,22 @@
 """`courier queues …`."""
 
 import json
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Parameter
 
 from courier.cli.client import Refused
 from courier.cli.connection import REMOTE, Remote
 from courier.cli.exits import usage
-from courier.cli.options import UNLIMITED, Attempts, Duration, Flag, QueueName, Size, Yes, read_attributes
-from courier.cli.quantities import show_age, show_count, show_duration, show_instant, show_size
+from courier.cli.options import Flag, QueueName, Yes
+from courier.cli.quantities import show_age, show_count, show_instant, show_size
 from courier.cli.screen import Cell, Column, Styled
+from courier.cli.settings import NOTHING, SETTINGS, Wishes, setting_facts
 
 app = App(name="queues", help="Create, look at, change, empty and delete queues.", help_epilogue="")
 
 LONG_S = 3_600
-SETTINGS = Group("Settings", sort_key=50)
 Json = dict[str, Any]
-
-
-@Parameter(name="*", group=SETTINGS)
-@dataclass(frozen=True, kw_only=True)
-class Wishes:
-    """The settings that a command line names; None leaves one as it is."""
-
-    delay: Duration | None = None
-    """How long messages wait before they can be received."""
-
-    lease: Duration | None = None
-    """How long a receiver holds a message unless it says otherwise."""
-
-    retention: Duration | None = None
-    """How long a message is kept before it is discarded."""
-
-    max_attempts: Attempts | None = None
-    """After how many failed leases a message is dead."""
-
-    retry_delay: Duration | None = None
-    """How long a failed message waits before its next attempt."""
-
-    dead_letter_queue: Annotated[str | None, Parameter(metavar="QUEUE")] = None
-    """Where dead messages go; without one they are discarded."""
-
-    max_body: Size | None = None
-    """The largest body that the queue takes."""
-
-    late_ack: Literal["refuse", "accept"] | None = None
-    """What an ack means after its lease has ended."""
-
-    archive_bodies: Annotated[bool | None, Parameter(negative="--no-archive-bodies")] = None
-    """Whether the journal keeps the bodies of sent messages."""
-
-    setting: Annotated[list[str] | None, Parameter(metavar="NAME=VALUE")] = None
-    """Any other setting by its name in the API; may be given again."""
-
-    def document(self) -> Json:
-        """The settings as the native dialect takes them."""
-        named = {
-            "delay_ms": self.delay,
-            "lease_ms": self.lease,
-            "retention_ms": self.retention,
-            "retry_delay_ms": self.retry_delay,
-            "dead_letter_queue": self.dead_letter_queue,
-            "max_body_bytes": self.max_body,
-            "late_ack": self.late_ack,
-            "archive_bodies": self.archive_bodies,
-        }
-        settings: Json = read_attributes(self.setting)
-        settings.update((name, value) for name, value in named.items() if value is not None)
-        if self.max_attempts is not None:
-            settings["max_attempts"] = None if self.max_attempts == UNLIMITED else self.max_attempts
-        return settings
-
-
-NOTHING = Wishes()
 
 
 @app.command(name="list")
@@ -173,35 +115,10 @@ def show(queue: QueueName, /, *, remote: Remote = REMOTE) -> None:
     remote.screen.sheet(f"queue {document['name']}", [*_facts(document), *_contents(remote, queue)])
 
 
-_TOLD = {
-    "delay_ms", "lease_ms", "retention_ms", "max_attempts", "retry_delay_ms", "dead_letter_queue", "paused",
-    "max_body_bytes", "late_ack", "archive_bodies",
-}  # fmt: skip
-"""Settings that have words of their own; a newer server may have more."""
-
-
 def _facts(queue: Json) -> list[tuple[str, Cell]]:
-    settings = queue["settings"]
-    attempts = settings["max_attempts"]
-    facts: list[tuple[str, Cell]] = [
-        ("id", queue["id"]),
-        ("tenant", queue["tenant"]),
-        ("kind", queue["kind"]),
-        ("paused", "yes" if settings["paused"] else "no"),
-        ("delay", show_duration(settings["delay_ms"])),
-        ("lease", show_duration(settings["lease_ms"])),
-        ("retention", show_duration(settings["retention_ms"])),
-        ("max attempts", UNLIMITED if attempts is None else str(attempts)),
-        ("retry delay", show_duration(settings["retry_delay_ms"])),
-        ("dead letters to", settings["dead_letter_queue"] or "nowhere: dead messages are discarded"),
-        ("max body", show_size(settings["max_body_bytes"])),
-        ("late ack", settings["late_ack"]),
-        ("bodies archived", "yes" if settings["archive_bodies"] else "no"),
-        ("created", show_instant(queue["created_at"])),
-        ("changed", show_instant(queue["changed_at"])),
-    ]
-    others = [name for name in settings if name not in _TOLD]
-    facts.extend((name.replace("_", " "), json.dumps(settings[name])) for name in others)
+    facts: list[tuple[str, Cell]] = [(name, queue[name]) for name in ("id", "tenant", "kind")]
+    facts.extend(setting_facts(queue["settings"]))
+    facts.extend((name, show_instant(queue[f"{name}_at"])) for name in ("created", "changed"))
     facts.extend((name, json.dumps(value)) for name, value in queue["annotations"].items())
     return facts
 

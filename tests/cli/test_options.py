@@ -7,7 +7,8 @@ from courier.cli.credentials import read_scopes
 from courier.cli.exits import Exit, Failure
 from courier.cli.options import read_attributes, read_pairs
 from courier.cli.rules import read_rule, show_rule
-from courier.core.model import Attribute, Rule
+from courier.cli.settings import Wishes, setting_facts
+from courier.core.model import Attribute, QueueSettings, Rule
 from courier.core.routing import check_rule, matches
 
 
@@ -103,3 +104,17 @@ def test_a_scope_on_all_queues_needs_no_others() -> None:
 def test_an_unknown_action_is_wrong_usage() -> None:
     with pytest.raises(Failure, match="choose from send, receive"):
         read_scopes(["fly"])
+
+
+def test_only_the_settings_that_were_named_are_sent() -> None:
+    assert Wishes().document() == {}
+    assert Wishes(lease=0, archive_bodies=False).document() == {"lease_ms": 0, "archive_bodies": False}
+    assert Wishes(max_attempts="unlimited").document() == {"max_attempts": None}
+    assert Wishes(dead_letter_queue="unlimited").document() == {"dead_letter_queue": "unlimited"}
+    assert Wishes(setting=["keep=false", "note=x"]).document() == {"keep": False, "note": "x"}
+
+
+def test_settings_of_a_newer_server_are_shown_too() -> None:
+    settings = msgspec.to_builtins(QueueSettings()) | {"shiny_new": True}
+    facts = dict(setting_facts(settings))
+    assert (facts["lease"], facts["max attempts"], facts["shiny new"]) == ("30s", "unlimited", "true")
