@@ -10,14 +10,14 @@ from tests.support.cloudflare import Account, Queue, accepted, cloudflare_accoun
 
 
 @pytest.fixture
-async def account(tmp_path: Path) -> AsyncIterator[Account]:
+async def queue(tmp_path: Path) -> AsyncIterator[Queue]:
     async with cloudflare_account(tmp_path) as account:
-        yield account
+        yield await account.queue()
 
 
 @pytest.fixture
-async def queue(account: Account) -> AsyncIterator[Queue]:
-    yield await account.queue()
+def account(queue: Queue) -> Account:
+    return queue.account
 
 
 async def test_a_pushed_text_comes_back_as_the_same_string(queue: Queue) -> None:

@@ -25,6 +25,7 @@ class BatchOrder(msgspec.Struct):
 
 
 _batch = msgspec.json.Decoder(BatchOrder)
+_any = msgspec.json.Decoder(msgspec.Raw)
 
 
 def read_message(body: bytes, queue: Queue, *, form: str | None, delay: str | None, trace: str | None) -> Draft:
@@ -69,13 +70,26 @@ def _bytes(text: str, place: str) -> bytes:
 
 
 def _draft(body: bytes, word: str, delay_ms: int | None, place: str, trace: str | None) -> Draft:
-    if word in {bodies.TEXT, bodies.JSON}:
-        try:
-            body.decode()
-        except UnicodeDecodeError:
-            path = f"{place}body"
-            raise Refused(Code.JSON_BODY_INVALID, f'Expected UTF-8 at "{path}"', pointer=pointer(path)) from None
+    if (word == bodies.TEXT and not _is_text(body)) or (word == bodies.JSON and not _is_json(body)):
+        path = f"{place}body"
+        raise Refused(Code.JSON_BODY_INVALID, f'Expected {word} at "{path}"', pointer=pointer(path))
     return Draft(body=body, content_type=bodies.MIME[word], attributes=dict(WORKER), delay_ms=delay_ms, trace=trace)
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        _any.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return _is_text(body)
 
 
 def _number(text: str) -> object:
