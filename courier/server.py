@@ -5,6 +5,7 @@ import contextlib
 import importlib
 import importlib.util
 import logging
+import resource
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -150,6 +151,7 @@ async def _in_background(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None
 def run(settings: Settings) -> int:
     """Serve until told to stop; returns the exit code of the process."""
     logs.configure(settings)
+    _allow_many_files()
     try:
         tracing = _tracing(settings)
         uvloop.run(_serve(settings, tracing))
@@ -159,6 +161,13 @@ def run(settings: Settings) -> int:
         sys.stderr.write(f"courier: {error}\n")
         return error.code
     return EXIT_OK
+
+
+def _allow_many_files() -> None:
+    """Every connection is an open file, and the usual limit is meant for other programs."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # then the usual limit has to do
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _tracing(settings: Settings) -> "Tracing | None":

@@ -1,7 +1,7 @@
 """Prometheus metrics: read from plain numbers when somebody asks, so that counting costs next to nothing."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -14,6 +14,7 @@ from courier import __version__
 from courier.broker import Broker
 from courier.catalog import Catalog
 from courier.clock import Clock
+from courier.core.events import EventKind
 from courier.core.model import Counters, Queue
 from courier.telemetry.histogram import Histogram
 from courier.telemetry.traffic import Traffic
@@ -30,6 +31,9 @@ class CommitMetrics(Protocol):
     operations: int
     batch_sizes: Histogram
     sync_seconds: Histogram
+
+    @property
+    def events(self) -> Mapping[str, int]: ...
 
 
 class Measured(Protocol):
@@ -113,6 +117,10 @@ def _commits(metrics: CommitMetrics) -> Iterator[Metric]:
     sync = HistogramMetricFamily("courier_sync_seconds", "How long the disk took to make a commit durable.")
     sync.add_metric([], buckets(metrics.sync_seconds), metrics.sync_seconds.total)
     yield sync
+    events = CounterMetricFamily("courier_events", "What has happened to messages and queues.", labels=["kind"])
+    for kind in EventKind:
+        events.add_metric([kind], metrics.events.get(kind, 0))
+    yield events
 
 
 def queue_families(found: Iterable[Depth], clock: Clock) -> Iterator[Metric]:

@@ -21,6 +21,9 @@ Trace = Callable[[str, str, Call, Awaitable[Reply]], Coroutine[Any, Any, Reply]]
 
 log = logging.getLogger("courier.web")
 
+_CLOSE: Header = (b"connection", b"close")
+_BODILESS = frozenset((204, 304))
+
 
 class Endpoint:
     """A route with everything that serving it takes."""
@@ -120,8 +123,7 @@ class App:
         except Exception:
             log.exception("an error had no answer", extra={"dialect": dialect.name, "error": type(error).__name__})
             return _crash(dialect, call)
-        reply.headers = _with_hints(reply, error)
-        return reply
+        return _with_hints(reply, error)
 
     def _judge(self, error: CourierError, scope: Scope) -> CourierError:
         """Too many bad credentials from one address are answered with a pause instead."""
@@ -165,20 +167,20 @@ class App:
         if not isinstance(body, bytes):
             await send_stream(Reply(reply.status, body, headers), scope, receive, send)
             return
-        if reply.status not in {204, 304}:
+        if reply.status not in _BODILESS:
             headers.append((b"content-length", b"%d" % len(body)))
         if scope["method"] == "HEAD":
             body = b""
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        if (b"connection", b"close") in headers:
+        if reply.status >= 400 and _CLOSE in headers:
             await send({"type": "http.response.body", "body": body, "more_body": True})
             await linger(receive)
             body = b""
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def _with_hints(reply: Reply, error: CourierError) -> list[Header]:
-    """What HTTP itself wants said, where the dialect has not."""
+def _with_hints(reply: Reply, error: CourierError) -> Reply:
+    """The reply with what HTTP itself wants said, where the dialect has not."""
     headers = list(reply.headers)
     said = {name for name, _ in headers}
     retry_after_ms = getattr(error, "retry_after_ms", None)
@@ -186,11 +188,11 @@ def _with_hints(reply: Reply, error: CourierError) -> list[Header]:
         headers.append((b"retry-after", b"%d" % max(1, -(-retry_after_ms // 1_000))))
     if reply.status == 401 and b"www-authenticate" not in said:
         headers.append((b"www-authenticate", b"Bearer"))
-    if isinstance(error, MethodNotAllowed):
+    if isinstance(error, MethodNotAllowed) and b"allow" not in said:
         headers.append((b"allow", ", ".join(error.allowed).encode()))
     if isinstance(error, RequestTooLarge | RequestTimeout):
-        headers.append((b"connection", b"close"))
-    return headers
+        headers.append(_CLOSE)
+    return Reply(reply.status, reply.body, headers)
 
 
 def _log_answer(call: Call, reply: Reply, seconds: float) -> None:

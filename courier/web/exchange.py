@@ -16,7 +16,8 @@ BUFFER_BYTES = 64 * 1024
 
 STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_CLOSE = (b"connection", b"close")
+_CLOSE = b"connection: close\r\n"
+_BODILESS = frozenset((204, 304))
 
 
 class Exchange:
@@ -123,20 +124,22 @@ class Exchange:
 
     def _make_head(self, status: int, headers: Sequence[Header]) -> bytes:
         lines = [STATUS_LINES[status]]
-        framed = status in {204, 304} or self.scope["method"] == "HEAD"
+        framed = status in _BODILESS or self.scope["method"] == "HEAD"
         for name, value in headers:
-            lines += (name, b": ", value, b"\r\n")
+            lines.append(b"%b: %b\r\n" % (name, value))
             if name == b"content-length":
                 framed = True
-            elif name == b"connection":
-                self.keep_alive = self.keep_alive and value != b"close"
+            elif name == b"connection" and value == b"close":
+                self.keep_alive = False
         if not framed:
             self._frame(lines)
-        if not self.keep_alive and _CLOSE not in headers:
-            lines.append(b"connection: close\r\n")
+        if not self.keep_alive and _CLOSE not in lines:
+            lines.append(_CLOSE)
         lines.append(b"\r\n")
         head = b"".join(lines)
-        _check_head(head, lines)
+        # No value may bring a line of its own: that would let a caller write headers, or another response.
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
+            raise ValueError("a header of the response has a line break in it")
         return head
 
     def _frame(self, lines: list[bytes]) -> None:
@@ -146,10 +149,3 @@ class Exchange:
         else:
             self._chunked = True
             lines.append(b"transfer-encoding: chunked\r\n")
-
-
-def _check_head(head: bytes, lines: Sequence[bytes]) -> None:
-    """No value may bring a line of its own: that would let a caller write headers, or another response."""
-    ends = sum(line.endswith(b"\r\n") for line in lines)
-    if head.count(b"\n") != ends or head.count(b"\r") != ends:
-        raise ValueError("a header of the response has a line break in it")

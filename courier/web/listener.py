@@ -70,9 +70,9 @@ def _config(app: App, settings: Settings) -> uvicorn.Config:
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that has the address and does not listen yet; raises OSError."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # A name such as localhost may have addresses of both kinds; clients try the older one too.
+    family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

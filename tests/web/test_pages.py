@@ -59,6 +59,16 @@ async def test_metrics_tell_how_commits_are_shared_and_what_the_disk_costs(app):
     assert (found["courier_commit_size_count"], found["courier_sync_seconds_count"]) == (commits, commits)
 
 
+async def test_metrics_count_what_happens_to_messages(app):
+    queue = await app.services.catalog.create_queue("default", "orders", principal="root")
+    await app.services.broker.send(queue, [Draft(body=b"x")] * 3, principal="root")
+    (lease,) = await app.services.broker.receive(queue, principal="root")
+    await app.services.broker.ack(queue, lease.receipt, principal="root")
+    found = await samples(app)
+    counts = {kind: found[f'courier_events_total{{kind="{kind}"}}'] for kind in ("sent", "received", "acked", "purged")}
+    assert counts == {"sent": 3, "received": 1, "acked": 1, "purged": 0}
+
+
 async def test_metrics_show_the_depth_and_age_of_every_queue_to_root(app):
     queue = await app.services.catalog.create_queue("default", "orders", principal="root")
     drafts = [Draft(body=b"four"), Draft(body=b"four"), Draft(body=b"four", delay_ms=60_000)]

@@ -8,8 +8,10 @@ alone: the transaction is rolled back and every operation of the batch runs agai
 import asyncio
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 from time import perf_counter
 from typing import TypeVar, cast
 
@@ -30,6 +32,8 @@ LOG_PAGES = 16_384
 """A log this long (64 MiB) is brought to its end, so that the next commit starts it anew."""
 RECOVERY_MS = 1_000
 
+_KIND = attrgetter("kind")
+
 
 class Metrics:
     """What the commits of this process have cost."""
@@ -39,6 +43,8 @@ class Metrics:
         self.operations = 0
         self.batch_sizes = Histogram((1, 2, 5, 10, 20, 50, 100, 200, 500, 1000))
         self.sync_seconds = Histogram((0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5))
+        self.events: Counter[str] = Counter()
+        """What has happened, by the kind of event."""
 
 
 class GroupCommit:
@@ -147,6 +153,7 @@ class GroupCommit:
             tx.undo()
             raise
         tx.keep()
+        self.metrics.events.update(map(_KIND, tx.events))
         for key, count in tx.ready.items():
             self._announced[key] = self._announced.get(key, 0) + count
         if tx.dues:
