@@ -1,0 +1,22 @@
+"""The whole catalog, put together from its parts."""
+
+import msgspec
+
+from courier.catalog.credentials import Credentials
+from courier.catalog.exchanges import Exchanges
+from courier.catalog.listeners import Listeners
+from courier.catalog.memory import DEFAULT_TENANT
+from courier.catalog.records import Records
+from courier.catalog.shelf import KINDS
+from courier.catalog.tenants import Tenants
+
+
+class Catalog(Tenants, Listeners, Exchanges, Credentials, Records):
+    """Finds and changes things by tenant. `principal` says who asks, for the journal."""
+
+    async def load(self) -> None:
+        """Read everything from the store; a new store gets its default tenant."""
+        for stored in await self._store.load_records():
+            self._remember(msgspec.msgpack.decode(stored.document, type=KINDS[stored.kind]))
+        if DEFAULT_TENANT not in self._tenants:
+            await self.create_tenant(DEFAULT_TENANT, principal="courier")

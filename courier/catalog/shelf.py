@@ -1,0 +1,99 @@
+"""Keeps memory and store in step: a change is on disk before it is seen."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from courier.catalog.memory import Memory, Thing
+from courier.clock import Clock
+from courier.core.events import Event, EventKind
+from courier.core.model import Binding, Credential, Exchange, Json, Listener, Queue, Record, Tenant
+from courier.storage.base import Store, StoredRecord
+
+T = TypeVar("T", bound=Thing)
+
+KINDS: dict[str, type[Thing]] = {
+    "tenant": Tenant,
+    "queue": Queue,
+    "exchange": Exchange,
+    "binding": Binding,
+    "listener": Listener,
+    "credential": Credential,
+    "record": Record,
+}
+
+
+class Shelf(Memory):
+    """Memory with a store behind it; one change at a time."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        super().__init__()
+        self._store = store
+        self._clock = clock
+        self._writing = asyncio.Lock()
+
+    async def _put(self, thing: T, kind: EventKind, principal: str, *with_it: Thing) -> T:
+        """Write a thing and what belongs to it, as one event."""
+        things = (*with_it, thing)
+        await self._store.change_records(
+            put=[_stored(one) for one in things], events=[self._event(kind, thing, principal)]
+        )
+        for one in things:
+            self._remember(one)
+        return thing
+
+    async def _drop(self, things: Sequence[Thing], kind: EventKind, principal: str) -> None:
+        """Forget first: whoever is about to use the thing in the same commit must find it gone."""
+        for thing in things:
+            self._forget(thing)
+        try:
+            await self._store.change_records(
+                delete=[_stored(thing) for thing in things], events=[self._event(kind, things[0], principal)]
+            )
+        except BaseException:
+            for thing in things:
+                self._remember(thing)
+            raise
+
+    def _event(self, kind: EventKind, thing: Thing, principal: str) -> Event:
+        return Event(
+            kind=kind,
+            at=self._clock.now(),
+            tenant=thing.id if isinstance(thing, Tenant) else thing.tenant,
+            queue_id=thing.id if isinstance(thing, Queue | Exchange) else getattr(thing, "queue_id", None),
+            queue=thing.name if isinstance(thing, Queue | Exchange) else None,
+            principal=principal,
+            detail=_detail(thing),
+        )
+
+
+def _stored(thing: Thing) -> StoredRecord:
+    return StoredRecord(
+        kind=type(thing).__name__.lower(),
+        tenant=thing.id if isinstance(thing, Tenant) else thing.tenant,
+        id=_identity(thing),
+        document=msgspec.msgpack.encode(thing),
+        slot=f"{thing.tenant}/destination/{thing.name}" if isinstance(thing, Queue | Exchange) else None,
+    )
+
+
+def _identity(thing: Thing) -> str:
+    match thing:
+        case Binding():
+            return f"{thing.exchange_id}:{thing.queue_id}"
+        case Record():
+            return f"{thing.kind}:{thing.id}"
+    return thing.id
+
+
+def _detail(thing: Thing) -> dict[str, Json]:
+    """The thing as the journal shows it: all of it but its secrets."""
+    detail: dict[str, Json] = msgspec.to_builtins(thing)
+    detail.pop("secret_hash", None)
+    detail.pop("secrets", None)
+    detail.get("settings", {}).pop("authorization", None)
+    if isinstance(thing, Record):
+        detail.pop("document")
+    return detail
