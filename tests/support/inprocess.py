@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import msgspec
 
 from courier.clock import Clock, FakeClock
-from courier.config import Settings
+from courier.config import DialectSettings, Settings
 from courier.server import DIALECTS, Node, running
 
 ROOT_TOKEN = "root-token"
@@ -123,10 +123,13 @@ async def courier_app(
     clock: Clock | None = None,
     dialects: Sequence[str] = DIALECTS,
     tracing: Any = None,
+    dialect_settings: DialectSettings | None = None,
     **settings: Any,
 ) -> AsyncIterator[InProcess]:
     """A Courier on a store in `tmp_path` that speaks `dialects`; `settings` override the defaults."""
     settings = {"data": tmp_path / "data", "root_token": ROOT_TOKEN} | settings
+    if dialect_settings is not None:
+        settings["dialects"] = dialect_settings
     clock = clock or FakeClock()
     async with running(Settings(**settings), clock=clock, dialects=dialects, tracing=tracing) as node:
         yield InProcess(node, clock)

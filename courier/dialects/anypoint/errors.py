@@ -35,7 +35,7 @@ ERRORS: dict[type[CourierError], Answer] = {
     core.BindingNotFound: Answer(404, "binding not found"),
     core.MessageNotFound: Answer(404, "message not found", broker="Message not found"),
     core.CredentialNotFound: Answer(404, "client not found"),
-    core.RecordNotFound: Answer(404, "not found"),
+    core.NotFound: Answer(404, "not found"),  # whatever else Courier knows and Anypoint does not
     core.AlreadyExists: Answer(409),
     core.InUse: Answer(409),
     core.QueuePaused: Answer(503),

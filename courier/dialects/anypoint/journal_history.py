@@ -7,7 +7,7 @@ from typing import TypeVar
 from courier.broker import Broker
 from courier.clock import Clock
 from courier.core.errors import OffsetGone
-from courier.core.model import Exchange, Queue
+from courier.core.model import Counters, Exchange, Queue
 from courier.dialects.anypoint import dates, figures
 from courier.dialects.anypoint.figures import KEPT_MS, Figures, Row, Series
 from courier.dialects.anypoint.history import ExchangePoint, QueuePoint, UsagePoint, Window
@@ -15,6 +15,7 @@ from courier.dialects.anypoint.history import ExchangePoint, QueuePoint, UsagePo
 P = TypeVar("P", QueuePoint, ExchangePoint, UsagePoint)
 
 CHUNK = 5_000
+TRIES = 3
 SCAN = 1_000_000
 """How many events, the newest, a first question reads at most; older ones stay unknown."""
 
@@ -32,8 +33,7 @@ class JournalHistory:
         self._reading = asyncio.Lock()
 
     async def of_queue(self, queue: Queue, window: Window) -> list[QueuePoint]:
-        await self._catch_up()
-        counters = await self._broker.counters(queue)
+        counters = await self._counters(queue)
         now = self._clock.now()
         total, leased = counters.total_count, counters.leased_count
         points = []
@@ -60,6 +60,15 @@ class JournalHistory:
                 kept = sums.setdefault(at, [0] * len(row))
                 sums[at] = [a + b for a, b in zip(kept, row, strict=True)]
         return _chosen([UsagePoint(at, *sums[at]) for at in sorted(sums, reverse=True)], window)
+
+    async def _counters(self, queue: Queue) -> Counters:
+        """The figures of now, once all that led to them has been read; under load, nearly all."""
+        for _ in range(TRIES):
+            await self._catch_up()
+            counters = await self._broker.counters(queue)  # this, too, may write events: leases that have ended
+            if (await self._broker.span()).next == self._next:
+                break
+        return counters
 
     # -- reading the journal ----------------------------------------------------------------------------------
 

@@ -5,10 +5,12 @@ import msgspec
 from courier.core.errors import Invalid, QueueNotFound
 from courier.core.model import DAY, HOUR, SECOND, Json, Queue
 from courier.dialects.anypoint import place, rights
-from courier.dialects.anypoint.asking import number, reply, reply_list, required
+from courier.dialects.anypoint.asking import reply, reply_list, required
 from courier.dialects.anypoint.dates import point_date, read_date, usage_date
 from courier.dialects.anypoint.history import ExchangePoint, History, QueuePoint, UsagePoint, Window
 from courier.dialects.anypoint.journal_history import JournalHistory
+from courier.dialects.anypoint.limits import check_range
+from courier.dialects.anypoint.wire import whole_or_none
 from courier.web.call import Call, Reply
 
 PERIODS = {"1hour": HOUR, "1day": DAY, "1month": None}
@@ -87,9 +89,9 @@ async def _live(call: Call, queue: Queue) -> dict[str, Json]:
 
 
 def _window(call: Call) -> Window:
-    required(call, "period")
     start, end = _dates(call)
-    return Window(start=start, end=end, step_ms=number(call, "period", 0, 1, PERIOD_SECONDS) * SECOND)
+    seconds = whole_or_none("period", required(call, "period")) or 0
+    return Window(start=start, end=end, step_ms=check_range("period", seconds, 1, PERIOD_SECONDS) * SECOND)
 
 
 def _usage_window(call: Call) -> Window:
