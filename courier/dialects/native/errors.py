@@ -42,6 +42,7 @@ ERRORS: dict[type[CourierError], Answer] = {
     core.BindingNotFound: Answer(404, "binding-not-found", "No such binding"),
     core.MessageNotFound: Answer(404, "message-not-found", "No such message"),
     core.CredentialNotFound: Answer(404, "credential-not-found", "No such credential"),
+    core.ListenerNotFound: Answer(404, "listener-not-found", "No such listener"),
     core.RecordNotFound: Answer(404, "record-not-found", "No such record"),
     core.AlreadyExists: Answer(409, "already-exists", "The name is taken"),
     core.InUse: Answer(409, "in-use", "Something still refers to it"),

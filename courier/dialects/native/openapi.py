@@ -47,11 +47,10 @@ def document() -> Object:
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REF)
     for struct in structs:
         _explain(struct, schemas[struct.__name__])
+    schemas |= {batch.name: _batch_schema(batch) for batch in _batches()}
     for schema in schemas.values():
         _describe(schema)
         _widen(schema)
-    for batch in _batches():
-        schemas[batch.name] = _batch_schema(batch)
     schemas["Problem"]["properties"]["type"]["examples"] = [URN + answer.name for answer in ERRORS.values()]
     return {
         "openapi": "3.1.0",

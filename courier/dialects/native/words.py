@@ -1,6 +1,7 @@
 """What each word of the wire means. A word has one meaning, so one table explains it wherever it stands."""
 
 WORDS: dict[str, str] = {
+    "acked_count": "How many messages were ever acked here.",
     "action": "What is allowed.",
     "after": "The `next` of the page before.",
     "aliases": "The ids under which a dialect knows the tenant, by dialect name.",
@@ -22,6 +23,7 @@ WORDS: dict[str, str] = {
     "credentials": "The tenant's credentials.",
     "count": "How many messages it was.",
     "created_at": "When it was created, in epoch milliseconds.",
+    "dead_count": "How many messages ever died here.",
     "dead": "The release used up the last attempt.",
     "dead_letter_queue": "The queue that takes messages whose attempts are used up; null discards them.",
     "death": "Why and whence the message came to this dead letter queue.",
@@ -47,6 +49,7 @@ WORDS: dict[str, str] = {
     "group_limit": "Of each group of a FIFO queue, at most so many messages.",
     "id": "The id by which callers know it.",
     "json": "The body as any JSON value; its text is kept exactly as it was sent.",
+    "keep_delivered": "Whether a message stays for receivers after every listener has got it.",
     "kind": "A queue's kind is standard or fifo, for life; an event's kind says what happened.",
     "late_ack": "What an ack means once its lease has ended but the message still exists.",
     "lease_ms": "How long a receiver may hold a message.",
@@ -81,6 +84,7 @@ WORDS: dict[str, str] = {
     "rules": "Conditions on attributes; all must hold.",
     "scopes": "What the credential may do.",
     "secret": "The token to call with; shown this once.",
+    "sent_count": "How many messages ever came in, by sending or moving.",
     "sent_at": "When the message was sent, in epoch milliseconds.",
     "seq": "The message's number in this store; it never changes.",
     "seqs": "The numbers of the messages.",

@@ -34,6 +34,7 @@ class SomeSettings(Order):
     max_body_bytes: Annotated[int, _ranged("max_body_bytes")] | UnsetType = UNSET
     late_ack: LateAck | UnsetType = UNSET
     archive_bodies: bool | UnsetType = UNSET
+    keep_delivered: bool | UnsetType = UNSET
 
 
 class NewQueue(Order):
@@ -79,6 +80,9 @@ class Counters(msgspec.Struct):
     byte_count: int
     oldest_at: int | None
     oldest_age_ms: int | None
+    sent_count: int
+    acked_count: int
+    dead_count: int
 
 
 class TenantCounters(msgspec.Struct):
@@ -126,4 +130,7 @@ def write_counters(counters: model.Counters, *, now: int) -> Counters:
         byte_count=counters.byte_count,
         oldest_at=counters.oldest_at,
         oldest_age_ms=None if counters.oldest_at is None else max(0, now - counters.oldest_at),
+        sent_count=counters.sent_count,
+        acked_count=counters.acked_count,
+        dead_count=counters.dead_count,
     )
