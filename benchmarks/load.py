@@ -64,10 +64,10 @@ def _wrk(server: Server, script: str, arguments: list[str], *, threads: int, con
     output = subprocess.run(command, capture_output=True, text=True, check=False)
     last = output.stdout.rstrip().rpartition("\n")[2]
     if output.returncode or not last.startswith("{"):
-        raise SystemExit(f"wrk failed: {output.stdout}{output.stderr}")
+        raise SystemExit(f"wrk failed: {output.stdout}{output.stderr}\n{server.last_words()}")
     load = msgspec.json.decode(last, type=Load)
     if load.failed:
-        raise SystemExit(f"{load.failed} requests of {script} {' '.join(arguments[:2])} failed; see {server.log}")
+        raise SystemExit(f"{load.failed} requests of {' '.join(arguments[:2])} failed\n{server.last_words()}")
     return load
 
 

@@ -23,7 +23,7 @@ class Server:
             self._process = subprocess.Popen(
                 command, stdout=output, stderr=output, env={**os.environ, **(environ or {})}
             )
-        self.log = log
+        self._log = log
         self.port = self._find_port()
         self._wait_until(lambda: _answers(self.port, probe))
         self.start_s = time.perf_counter() - started
@@ -36,7 +36,7 @@ class Server:
         while not happened():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                raise SystemExit(f"the server did not start: {self.log.read_text()[-2000:]}")
+                raise SystemExit(f"the server did not start\n{self.last_words()}")
             time.sleep(0.01)
 
     @property
@@ -46,6 +46,10 @@ class Server:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def last_words(self) -> str:
+        """The end of what it has printed, to say why something failed."""
+        return self._log.read_text()[-2_000:]
 
     def memory_bytes(self) -> int:
         """Private memory that is resident: the heap and SQLite's cache, not files that the kernel keeps mapped."""
