@@ -232,21 +232,20 @@ class Broker:
 
     async def move(self, source: Queue, target: Queue, *, seqs: Sequence[int] | None = None, principal: str) -> int:
         """Move messages that are not leased, all or chosen ones, to another queue of the tenant; returns how many."""
-        _check_chosen(seqs)
-        if source.key == target.key:
-            raise Invalid("a queue's messages cannot be moved to itself", field="target")
         return await self._move(source, target, seqs, kind=EventKind.MOVED, principal=principal)
 
     async def redrive(
         self, queue: Queue, *, seqs: Sequence[int] | None = None, target: Queue | None = None, principal: str
     ) -> int:
         """Send dead letters back to where they died, or to `target`, with fresh attempts; returns how many."""
-        _check_chosen(seqs)
         return await self._move(queue, target, seqs, kind=EventKind.REDRIVEN, principal=principal)
 
     async def _move(
         self, source: Queue, target: Queue | None, seqs: Sequence[int] | None, *, kind: EventKind, principal: str
     ) -> int:
+        _check_chosen(seqs)
+        if target is not None and source.key == target.key:
+            raise Invalid("a queue's messages cannot be moved to itself", field="target")
         upto_seq = await self._store.last_seq()
         after, total = None, 0
         while True:

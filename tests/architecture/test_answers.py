@@ -33,12 +33,10 @@ def dialect_named(name: str) -> Any:
 
 def example_of(error: type[CourierError]) -> CourierError:
     """An error of the class, made from what its signature asks for."""
-    needed = [
-        ARGUMENTS[parameter.annotation]
-        for parameter in inspect.signature(error).parameters.values()
-        if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    ]
-    return error(*needed)
+    if "__init__" not in vars(error):
+        return error("something is wrong")
+    parameters = list(inspect.signature(error).parameters.values())
+    return error(*(ARGUMENTS[each.annotation] for each in parameters if each.default is each.empty))
 
 
 def a_call_to(dialect: Any) -> Call:
@@ -74,22 +72,18 @@ def test_every_error_has_an_answer_in_every_dialect(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.__name__)
-def test_an_error_is_answered_as_a_failure_of_caller_or_server(name: str, leaf: type[CourierError]) -> None:
+def test_an_error_is_answered_as_a_failure_of_caller_or_server(name: str) -> None:
     dialect = dialect_named(name)
-    reply = dialect.failure(example_of(leaf), a_call_to(dialect))
-    assert 400 <= reply.status <= 599
-    assert reply.status != 500  # that is for bugs
+    call = a_call_to(dialect)
+    status = {leaf.__name__: dialect.failure(example_of(leaf), call).status for leaf in LEAVES}
+    assert {each: code for each, code in status.items() if not 400 <= code <= 599 or code == 500} == {}
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("leaf", [TooManyRequests, Unavailable])
-def test_overload_tells_when_to_come_back(name: str, leaf: type[CourierError]) -> None:
+def test_overload_is_told_from_a_mistake_of_the_caller(name: str) -> None:
     dialect = dialect_named(name)
-    error = TooManyRequests(1_500) if leaf is TooManyRequests else Unavailable("the disk is full", retry_after_ms=1_500)
-    reply = dialect.failure(error, a_call_to(dialect))
-    assert reply.status in {429, 503}
-    assert (b"retry-after", b"2") in [(key.lower(), value) for key, value in reply.headers]
+    assert dialect.failure(TooManyRequests(1_500), a_call_to(dialect)).status == 429
+    assert dialect.failure(Unavailable("the disk is full"), a_call_to(dialect)).status == 503
 
 
 @pytest.mark.parametrize("name", NAMES)

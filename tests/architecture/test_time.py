@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.source import PACKAGE, Module, attribute_uses, imports_of, modules, sql_files, string_constants
+from tests.support.source import Module, attribute_uses, imports_of, modules, sql_files, string_constants
 
 CLOCK = "courier.clock"
 OTHERS = [module for module in modules() if module.name != CLOCK]
@@ -26,32 +26,35 @@ def tells_time(name: str) -> bool:
     return (module == "time" and attribute not in METERS) or name in CALENDAR
 
 
-@pytest.mark.parametrize("module", OTHERS, ids=lambda module: module.name)
-def test_only_the_clock_tells_the_time(module: Module) -> None:
-    imported = [name for name in imports_of(module) if name.startswith("time.") and tells_time(name)]
-    has_time = "time" in set(imports_of(module))
+def times_told(module: Module) -> list[str]:
+    """Every place where a module asks for the time."""
+    imports = set(imports_of(module))
+    imported = [name for name in imports if name.startswith("time.") and tells_time(name)]
     used = [
         f"{name} in line {line}"
         for name, line in attribute_uses(module)
-        if tells_time(name) and (has_time or not name.startswith("time."))
+        if tells_time(name) and ("time" in imports or not name.startswith("time."))
     ]
-    assert imported + used == []
+    return imported + used
 
 
-@pytest.mark.parametrize("module", OTHERS, ids=lambda module: module.name)
-def test_only_the_clock_throws_dice(module: Module) -> None:
-    assert {name.split(".")[0] for name in imports_of(module)} & DICE == set()
+def test_only_the_clock_tells_the_time() -> None:
+    assert {module.name: told for module in OTHERS if (told := times_told(module))} == {}
 
 
-@pytest.mark.parametrize("path", sql_files(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_sql_is_told_the_time(path) -> None:
-    code = re.sub(r"--.*", "", path.read_text())
-    assert SQL_TIME.findall(code) == []
+def test_only_the_clock_throws_dice() -> None:
+    assert [m.name for m in OTHERS if {name.split(".")[0] for name in imports_of(m)} & DICE] == []
 
 
-@pytest.mark.parametrize("module", [m for m in modules() if ".storage" in m.name], ids=lambda module: module.name)
-def test_sql_inside_python_is_told_the_time_too(module: Module) -> None:
-    statements = [text for text, _ in string_constants(module) if re.search(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", text)]
+def test_sql_is_told_the_time() -> None:
+    code = {path.name: re.sub(r"--.*", "", path.read_text()) for path in sql_files()}
+    assert code
+    assert [name for name, text in code.items() if SQL_TIME.search(text)] == []
+
+
+def test_sql_inside_python_is_told_the_time_too() -> None:
+    texts = [text for m in modules() if ".storage" in m.name for text, _ in string_constants(m)]
+    statements = [text for text in texts if re.search(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", text)]
     assert [text for text in statements if SQL_TIME.search(text)] == []
 
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from courier.broker import Broker
 from courier.catalog import DEFAULT_TENANT, Catalog
@@ -17,10 +18,23 @@ from courier.storage.sqlite.store import SqliteStore
 from courier.upkeep.timekeeper import Timekeeper
 from courier.waiting import Arrivals
 
-ENGINES: dict[str, Callable[[Path], Store]] = {
-    "sqlite": lambda directory: SqliteStore(directory, min_free_bytes=0),
-}
-"""By the name of the package under courier/storage; each opens the same data when given the same directory."""
+
+class Engine(Protocol):
+    """Opens the same data when given the same directory; a hasty store does not wait for the disk."""
+
+    def __call__(self, directory: Path, *, hasty: bool = False) -> Store: ...
+
+
+def _sqlite(directory: Path, *, hasty: bool = False) -> Store:
+    return SqliteStore(directory, min_free_bytes=0, sync=_no_sync if hasty else os.fdatasync)
+
+
+def _no_sync(descriptor: int) -> None:
+    """For histories that do not end in a crash."""
+
+
+ENGINES: dict[str, Engine] = {"sqlite": _sqlite}
+"""By the name of the package under courier/storage."""
 
 TENANT = DEFAULT_TENANT
 WHO = "tester"

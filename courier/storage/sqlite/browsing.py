@@ -1,5 +1,6 @@
 """Looking at a queue, and taking messages out of it, without a lease."""
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,9 @@ from courier.storage.sqlite.rows import Row, read_death, to_message
 SCAN_COUNT = 10_000
 PAGE_BYTES = 16 * 1024 * 1024
 """A page ends early once it holds this much: ten large messages are as heavy as a thousand small ones."""
+
+_CURSOR = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
+_LARGEST = 2**63 - 1
 
 
 def browse(
@@ -92,10 +96,10 @@ def _cursor(row: Row) -> str:
 
 
 def read_cursor(after: str) -> tuple[int, int]:
-    entered_at, _, seq = after.partition("-")
-    if not (entered_at.isdecimal() and seq.isdecimal() and len(after) < 40):
+    found = _CURSOR.fullmatch(after)
+    if found is None:
         raise Invalid("the cursor is not one that a page ended with", field="after")
-    return int(entered_at), int(seq)
+    return int(found[1]), int(found[2])
 
 
 def _is_more(db: sqlite3.Connection, queue: Queue, cursor: str | None) -> bool:
@@ -106,10 +110,16 @@ def _is_more(db: sqlite3.Connection, queue: Queue, cursor: str | None) -> bool:
 
 
 def remove_chosen(tx: Tx, queue: Queue, seqs: Sequence[int], *, kind: EventKind, now: int, principal: str) -> list[int]:
-    found = [row for seq in seqs if (row := tx.execute(Q.message, (seq, queue.key)).fetchone())]
-    for row in {row[0]: row for row in found}.values():
+    found = _chosen(tx, queue, seqs)
+    for row in found:
         _remove_row(tx, queue, row, kind=kind, now=now, principal=principal)
     return [row[0] for row in found]
+
+
+def _chosen(tx: Tx, queue: Queue, seqs: Sequence[int]) -> list[Row]:
+    """Those of the named messages that are in the queue, each once."""
+    possible = [seq for seq in dict.fromkeys(seqs) if 0 < seq <= _LARGEST]
+    return [row for seq in possible if (row := tx.execute(Q.message, (seq, queue.key)).fetchone())]
 
 
 def purge(tx: Tx, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str) -> Moved:
@@ -146,9 +156,7 @@ def move(
         rows = _rows_after(tx.db, source, after, limit).fetchall()
         following = _cursor(rows[-1]) if len(rows) == limit else None
     else:
-        chosen = {seq: tx.execute(Q.message, (seq, source.key)).fetchone() for seq in seqs}
-        rows = [row for row in chosen.values() if row]
-        following = None
+        rows, following = _chosen(tx, source, seqs), None
     count = 0
     for row in rows:
         goal = target or _source_of_death(row, directory)
