@@ -31,6 +31,8 @@ CHECKPOINT_CHANGES = 20_000
 LOG_PAGES = 16_384
 """A log this long (64 MiB) is brought to its end, so that the next commit starts it anew."""
 RECOVERY_MS = 1_000
+TURN_SECONDS = 0.02
+"""How long one transaction may keep the event loop; whoever has not had a turn by then comes with the next."""
 
 _KIND = attrgetter("kind")
 
@@ -117,8 +119,8 @@ class GroupCommit:
             self._finish(results)
             return
         self.metrics.commits += 1
-        self.metrics.operations += len(batch)
-        self.metrics.batch_sizes.observe(len(batch))
+        self.metrics.operations += len(results)
+        self.metrics.batch_sizes.observe(len(results))
         started = perf_counter()
         syncing = asyncio.get_running_loop().run_in_executor(self._sync_thread, self._sync, self._log)
         syncing.add_done_callback(lambda done: self._synced(done, results, started))
@@ -128,7 +130,8 @@ class GroupCommit:
             results = self._transact([operation for operation, _ in batch])
         except Exception:
             return [(future, self._run_alone(operation)) for operation, future in batch]
-        return [(future, result) for (_, future), result in zip(batch, results, strict=True)]
+        self._pending = batch[len(results) :] + self._pending
+        return [(future, result) for (_, future), result in zip(batch, results, strict=False)]
 
     def _run_alone(self, operation: Operation) -> object:
         try:
@@ -141,10 +144,11 @@ class GroupCommit:
             return error
 
     def _transact(self, operations: list[Operation]) -> list[object]:
+        """One transaction of as many of the operations, in order, as fit into one turn; at least the first."""
         tx = Tx(self._db, self._ledger)
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            results = [operation(tx) for operation in operations]
+            results = _take_turns(tx, operations)
             self._write(tx)
             self._db.execute("COMMIT")
         except BaseException:
@@ -244,6 +248,16 @@ class GroupCommit:
         if done.result() > LOG_PAGES and not self._db.in_transaction:
             # What came since is little; with nothing left to copy the next commit starts the log from its beginning.
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def _take_turns(tx: Tx, operations: list[Operation]) -> list[object]:
+    results = []
+    until = perf_counter() + TURN_SECONDS
+    for operation in operations:
+        results.append(operation(tx))
+        if perf_counter() > until:
+            break
+    return results
 
 
 def _reason(error: sqlite3.Error) -> str:
