@@ -17,7 +17,7 @@ CONTENT_TYPE = "contentType"
 DEFAULT_CONTENT_TYPE = "text/plain; charset=UTF-8"
 ENCODING = "contentTransferEncoding"
 CUSTOM_HEADERS = "anypoint.headers"
-"""The attribute that remembers which attributes came as headers, so that they go out as headers again."""
+"""The attribute that remembers which attributes came as headers (and which of these as properties too)."""
 
 HEADERS = frozenset(
     {"messageId", "lockId", "created", "deliveryCount", "ttl", "messageGroupId", "deliveryDelay", "payloadHidden"}
@@ -61,6 +61,10 @@ MESSAGES: msgspec.json.Decoder[list[WireMessage]] = msgspec.json.Decoder(list[Wi
 LOCK: msgspec.json.Decoder[WireLock] = msgspec.json.Decoder(WireLock)
 LOCKS: msgspec.json.Decoder[list[WireLock]] = msgspec.json.Decoder(list[WireLock])
 
+_CUSTOM: msgspec.json.Decoder[tuple[dict[str, Scalar], list[str]]] = msgspec.json.Decoder(
+    tuple[dict[str, Scalar], list[str]]
+)
+
 
 # -- in -------------------------------------------------------------------------------------------------------
 
@@ -97,9 +101,10 @@ def _add_headers(
     known = {**headers, **extra} if routed else headers
     custom = {n: v for n, v in known.items() if v is not None and (n not in HEADERS or n in routed)}
     if custom:
+        both = [name for name in custom if name in attributes]
         for name, value in custom.items():
             attributes.setdefault(name, value)
-        attributes[CUSTOM_HEADERS] = msgspec.json.encode(custom).decode()
+        attributes[CUSTOM_HEADERS] = msgspec.json.encode((custom, both)).decode()
 
 
 def _content_type(attributes: dict[str, Attribute]) -> str:
@@ -192,14 +197,11 @@ def _headers(lease: Lease, message: Message) -> dict[str, str]:
 def _split(attributes: dict[str, Attribute]) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
     """Custom headers and properties, told apart by the note that publishing left."""
     try:
-        custom = msgspec.json.decode(str(attributes[CUSTOM_HEADERS]), type=dict[str, Scalar])
+        custom, both = _CUSTOM.decode(str(attributes[CUSTOM_HEADERS]))
     except msgspec.MsgspecError:
         return {}, attributes  # somebody else's attribute of that name
-    properties = {
-        name: value
-        for name, value in attributes.items()
-        if name != CUSTOM_HEADERS and not (name in custom and custom[name] == value)
-    }
+    hidden = {CUSTOM_HEADERS, *custom}.difference(both)
+    properties = {name: value for name, value in attributes.items() if name not in hidden}
     return {name: value for name, value in custom.items() if name not in HEADERS}, properties
 
 
