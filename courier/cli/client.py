@@ -120,8 +120,9 @@ class Client:
             connection.sock.settimeout(timeout_s)
         try:
             connection.request(method, self._base + path, body, self._headers(body))
-            response = connection.getresponse()
-            return response, response.read()
+            # Closed here and not by its finalizer, in which Python drops an interrupt without a word.
+            with connection.getresponse() as response:
+                return response, response.read()
         except TimeoutError:
             connection.close()
             raise Unreachable(f"{self.url} did not answer within {timeout_s:.0f} seconds") from None

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -91,6 +92,27 @@ def test_a_connection_that_the_server_has_dropped_is_replaced_before_the_next_re
         script.answer(200, {"fine": True})
         assert client.post("/y", {}) == {"fine": True}
     assert [path for _, path, _, _ in script.requests] == ["/x", "/y"]
+
+
+def test_an_interrupt_is_heard_even_while_an_answer_is_put_away(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, interrupts = HTTPResponse.close, [KeyboardInterrupt()]
+
+    def interrupted_close(response: HTTPResponse) -> None:
+        close(response)
+        if interrupts:
+            raise interrupts.pop()
+
+    def ask_twice(client: Client) -> None:
+        client.get("/x")
+        client.get("/x")  # what the first answer left behind is put away here at the latest
+
+    monkeypatch.setattr(HTTPResponse, "close", interrupted_close)
+    for _ in range(2):
+        script.answer(200, {})
+    with Client(script.url) as client, pytest.raises(KeyboardInterrupt):
+        ask_twice(client)
 
 
 def test_the_path_of_the_url_comes_first(script: Script) -> None:
