@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from courier.core.errors import Invalid, OffsetGone, TenantNotFound
 from courier.core.events import Entry
@@ -71,10 +72,10 @@ async def _reading(call: Call, query: wire.EventsQuery, tenant: str | None, most
     if query.limit > most:
         raise Invalid(f"limit is {query.limit}; choose from 1 to {most} for this format", field="limit")
     span = await call.services.broker.span()
-    start = span.oldest if query.start is None else query.start
+    start = span.oldest if query.start is UNSET else query.start
     if start < span.oldest:
         raise OffsetGone(start, span.oldest)
-    stop = min(start + query.limit, span.next if query.stop is None else min(query.stop, span.next))
+    stop = min(start + query.limit, span.next if query.stop is UNSET else min(query.stop, span.next))
     return Reading(start, max(start, stop), tenant)
 
 

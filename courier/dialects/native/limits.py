@@ -9,7 +9,7 @@ EVENT_COUNT = 1_000
 """Offsets that one answer covers when the caller does not say."""
 JSON_EVENT_COUNT = 10_000
 ARROW_EVENT_COUNT = 1_000_000
-BATCH_EVENT_COUNT = 2_000
+BATCH_EVENT_COUNT = 4_000
 """Events in one Arrow record batch: encoding them holds the event loop for a few milliseconds only."""
 
 NUMBER = 2**63 - 1

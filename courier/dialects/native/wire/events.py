@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from courier.core.events import Entry
 from courier.core.model import Json
@@ -17,8 +17,8 @@ Offset = Annotated[int, Meta(ge=0, le=limits.NUMBER)]
 class EventsQuery(Order, rename={"start": "from", "stop": "to"}):
     """Which offsets to read, for whom, and how to write them."""
 
-    start: Offset | None = None
-    stop: Offset | None = None
+    start: Offset | UnsetType = UNSET
+    stop: Offset | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=limits.ARROW_EVENT_COUNT)] = limits.EVENT_COUNT
     tenant: str | None = None
     format: Literal["json", "arrow"] | None = None
