@@ -16,7 +16,7 @@ class Tenants(Shelf):
     async def create_tenant(self, tenant_id: str, *, aliases: dict[str, str] | None = None, principal: str) -> Tenant:
         limits.check_tenant(tenant_id)
         async with self._writing:
-            if tenant_id in self._tenants:
+            if tenant_id in self._tenants or any(alias == tenant_id for _, alias in self._aliases):
                 raise AlreadyExists("tenant", tenant_id)
             tenant = Tenant(id=tenant_id, created_at=self._clock.now(), aliases=aliases or {})
             self._check_aliases(tenant)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from courier.core.model import Kind, Queue
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.connection import DATABASE, connect, migrations, prepare, sync_directory
 from courier.storage.sqlite.rows import INLINE_BYTES
@@ -77,15 +78,35 @@ def _payloads(db: sqlite3.Connection) -> list[str]:
 
 
 def _groups(db: sqlite3.Connection) -> list[str]:
-    wrong = db.execute(
+    (wrong,) = db.execute(
         """
         SELECT count(*) FROM fifo LEFT JOIN (
             SELECT queue, grp, min(seq) AS head, sum(state = 2) AS leased
             FROM message WHERE grp IS NOT NULL GROUP BY queue, grp
         ) AS real USING (queue, grp) WHERE real.head IS NOT fifo.head OR real.leased IS NOT fifo.leased
         """
-    ).fetchone()[0]
-    return [f"{wrong} FIFO groups do not agree with their messages"] if wrong else []
+    ).fetchone()
+    missing = sum(_missing_groups(db, key) for key in _fifo_keys(db))
+    return [f"{wrong + missing} FIFO groups do not agree with their messages"] if wrong or missing else []
+
+
+def _fifo_keys(db: sqlite3.Connection) -> list[int]:
+    """The keys of FIFO queues, those included that were deleted and not yet swept away."""
+    documents = db.execute("SELECT document FROM record WHERE kind IN ('queue', 'doomed')")
+    queues = (msgspec.msgpack.decode(document, type=Queue) for (document,) in documents)
+    return [queue.key for queue in queues if queue.kind is Kind.FIFO]
+
+
+def _missing_groups(db: sqlite3.Connection, key: int) -> int:
+    """How many groups have messages that nobody would ever be given."""
+    (missing,) = db.execute(
+        """
+        SELECT count(*) FROM (SELECT DISTINCT queue, grp FROM message WHERE queue = ?) AS real
+        LEFT JOIN fifo USING (queue, grp) WHERE fifo.head IS NULL
+        """,
+        (key,),
+    ).fetchone()
+    return int(missing)
 
 
 def _journal(db: sqlite3.Connection) -> list[str]:

@@ -338,7 +338,10 @@ class SqliteStore:
     async def _catch_up(self, queue: Queue, now: int) -> Queue:
         """Apply time before a look, step by step, so that the figures are exact."""
         while self._ledger.tally(self._known(queue).key).next_due <= now:
-            await self._commit.submit(lambda tx: self._live(tx, queue, now))
+            try:
+                await self._commit.submit(lambda tx: self._live(tx, queue, now))
+            except Unavailable:
+                break  # a store that cannot write can still be looked at, as it was when it last could
         return self._known(queue)
 
     # -- time -------------------------------------------------------------------------------------------------
@@ -348,24 +351,27 @@ class SqliteStore:
             await self._commit.submit(lambda tx: None)  # tries to recover, or raises
         while (key := self._ledger.due(now)) is not None:
             try:
-                await self._commit.submit(partial(self._pass_time, key=key, now=now))
+                swept = await self._commit.submit(partial(self._pass_time, key=key, now=now))
             except BaseException:
                 self._ledger.note(now, key)  # it is still to be done
                 raise
+            if swept:
+                self._doomed.pop(key, None)
         while self._dedup_due <= now:
             more = await self._commit.submit(lambda tx: _forget_dedup(tx, now))
             self._dedup_due = now if more else now + MINUTE
         return self._ledger.next_due()
 
-    def _pass_time(self, tx: Tx, *, key: int, now: int) -> None:
+    def _pass_time(self, tx: Tx, *, key: int, now: int) -> bool:
+        """Whether the queue was deleted and nothing of it is left now."""
         queue = self._directory.queue_of_key(key)
         if queue is not None:
             passing.apply_time(tx, queue, directory=self._directory, now=now)
         elif key in self._doomed:
             if passing.sweep(tx, self._doomed[key], now=now):
-                del self._doomed[key]
-            else:
-                self._ledger.note(0, key)
+                return True
+            self._ledger.note(0, key)
+        return False
 
     # -- journal ----------------------------------------------------------------------------------------------
 

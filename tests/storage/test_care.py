@@ -1,0 +1,63 @@
+"""A store can be checked and copied while it works."""
+
+import asyncio
+from pathlib import Path
+
+from courier.core.model import Draft, Kind
+from tests.support.engines import ENGINES, Rig
+
+
+async def busy(rig: Rig) -> None:
+    await rig.create("orders")
+    await rig.create("line", kind=Kind.FIFO)
+    for n in range(10):
+        await rig.send("orders", b"x" * n * 1_000)
+        await rig.send("line", b"x", group=f"g{n % 3}")
+    await rig.receive("orders", limit=3)
+    await rig.receive("line", limit=3)
+
+
+async def test_a_store_in_use_is_sound(rig: Rig) -> None:
+    assert await rig.store.check() == []
+    await busy(rig)
+    assert await rig.store.check() == []
+
+
+async def test_a_check_beside_writers_finds_nothing(rig: Rig) -> None:
+    await busy(rig)
+    writes = [rig.send_all("orders", [Draft(body=b"x" * 3_000)] * 50) for _ in range(10)]
+    findings, *_ = await asyncio.gather(rig.store.check(), *writes, rig.store.check())
+    assert findings == []
+
+
+async def test_a_backup_holds_what_was_there_and_can_be_opened(rig: Rig, tmp_path: Path) -> None:
+    await busy(rig)
+    lease = await rig.receive_one("orders")
+    expected = [await rig.browse(name) for name in ("orders", "line")]
+    told = await rig.events()
+    await rig.store.backup(tmp_path / "copy")
+    await rig.send("orders", b"after the copy")
+    copy = Rig(lambda: ENGINES["sqlite"](tmp_path / "copy"), rig.clock)
+    await copy.open()
+    try:
+        assert [await copy.browse(name) for name in ("orders", "line")] == expected
+        assert await copy.events() == told
+        await copy.ack("orders", lease)  # receipts are good in the copy too
+        assert await copy.store.check() == []
+    finally:
+        await copy.close()
+
+
+async def test_a_backup_beside_writers_is_of_one_moment(rig: Rig, tmp_path: Path) -> None:
+    await rig.create("orders")
+    writes = [rig.send_all("orders", [Draft(body=b"x" * 3_000)] * 50) for _ in range(20)]
+    await asyncio.gather(*writes[:10], rig.store.backup(tmp_path / "copy"), *writes[10:])
+    copy = Rig(lambda: ENGINES["sqlite"](tmp_path / "copy"), rig.clock)
+    await copy.open()
+    try:
+        count = (await copy.counters("orders")).ready_count
+        assert count % 50 == 0
+        assert len(await copy.events("sent")) == count
+        assert await copy.store.check() == []
+    finally:
+        await copy.close()
