@@ -166,3 +166,10 @@ async def test_counters_tell_how_many_and_how_old(tenant: Tenant) -> None:
     everything = (await tenant.ask("GET", "/counters"))["queues"]
     assert everything["orders"] == counters
     assert (everything["empty"]["total_count"], everything["empty"]["oldest_age_ms"]) == (0, None)
+
+
+@pytest.mark.parametrize("annotations", [{"n": 2**64}, {"deep": [{"n": -(2**63) - 1}]}, {"long": "x" * 65_536}])
+@pytest.mark.parametrize("path", ["/queues", "/exchanges", "/credentials"])
+async def test_annotations_that_no_store_could_hold_are_refused(tenant: Tenant, path: str, annotations: object) -> None:
+    problem = await tenant.refused("POST", path, {"name": "a", "annotations": annotations})
+    assert (problem["status"], problem["field"]) == (400, "annotations")

@@ -5,6 +5,7 @@ from courier.core.model import Action, Credential, Scope
 from courier.dialects.native.access import require_grants, whole_tenant
 from courier.dialects.native.operations import LOCATION, TENANT, Operation, created, gone, ok
 from courier.dialects.native.wire import credentials as wire
+from courier.dialects.native.wire.annotations import check_annotations
 from courier.dialects.native.wire.paging import PageQuery, page_of
 from courier.dialects.native.wire.reading import read, read_query
 from courier.web.call import Call, Reply
@@ -27,7 +28,7 @@ async def create_credential(call: Call) -> Reply:
         scopes=new.scopes,
         expires_at=new.expires_at,
         requests_per_second=new.requests_per_second,
-        annotations=new.annotations,
+        annotations=check_annotations(new.annotations),
         principal=call.principal.id,
     )
     return created(wire.write_secret(credential, secret), call.path, credential.id)
@@ -40,6 +41,7 @@ async def read_credential(call: Call) -> Reply:
 async def change_credential(call: Call) -> Reply:
     credential = _credential_for(call)
     changes = wire.changes_of(read(wire.CREDENTIAL_CHANGE, call.body))
+    check_annotations(changes.get("annotations", {}))
     require_grants(call.principal, changes.get("scopes", ()))
     credential = await call.services.catalog.change_credential(credential, principal=call.principal.id, **changes)
     return ok(wire.write_credential(credential))

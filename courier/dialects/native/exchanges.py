@@ -7,6 +7,7 @@ from courier.core.model import Action
 from courier.dialects.native.access import READ, exchange_for, part_of_tenant, queue_for, visible, whole_tenant
 from courier.dialects.native.operations import EXCHANGE, LOCATION, TENANT, Operation, created, gone, ok
 from courier.dialects.native.wire import exchanges as wire
+from courier.dialects.native.wire.annotations import check_annotations
 from courier.dialects.native.wire.paging import NamesQuery, page_of
 from courier.dialects.native.wire.reading import read, read_optional, read_query
 from courier.web.call import Call, Reply
@@ -24,7 +25,7 @@ async def create_exchange(call: Call) -> Reply:
     tenant = whole_tenant(call, Action.MANAGE)
     new = read(wire.NEW_EXCHANGE, call.body)
     exchange = await call.services.catalog.create_exchange(
-        tenant.id, new.name, annotations=new.annotations, principal=call.principal.id
+        tenant.id, new.name, annotations=check_annotations(new.annotations), principal=call.principal.id
     )
     return created(wire.write_exchange(exchange), call.path, quote(exchange.name, safe=""))
 
@@ -37,7 +38,7 @@ async def change_exchange(call: Call) -> Reply:
     exchange = exchange_for(call, Action.MANAGE)
     change = read(wire.EXCHANGE_CHANGE, call.body)
     exchange = await call.services.catalog.change_exchange(
-        exchange, annotations=change.annotations, principal=call.principal.id
+        exchange, annotations=check_annotations(change.annotations), principal=call.principal.id
     )
     return ok(wire.write_exchange(exchange))
 

@@ -14,5 +14,7 @@ BATCH_EVENT_COUNT = 4_000
 
 NUMBER = 2**63 - 1
 """The largest seq, offset or instant that a store can keep."""
+ANNOTATION_BYTES = 64 * 1024
+"""How much may be kept with a queue, an exchange or a credential."""
 NAME_CHARS = 128
 """The longest name of a credential."""

@@ -18,6 +18,7 @@ from courier.dialects.native.access import (
 )
 from courier.dialects.native.operations import LOCATION, QUEUE, TENANT, Operation, created, gone, ok
 from courier.dialects.native.wire import queues as wire
+from courier.dialects.native.wire.annotations import check_annotations
 from courier.dialects.native.wire.paging import NamesQuery, page_of
 from courier.dialects.native.wire.reading import read, read_query
 from courier.web.call import Call, Reply
@@ -40,7 +41,7 @@ async def create_queue(call: Call) -> Reply:
         new.name,
         kind=new.kind,
         settings=_settings(call, tenant.id, new.settings, QueueSettings()),
-        annotations=new.annotations,
+        annotations=check_annotations(new.annotations),
         principal=call.principal.id,
     )
     return created(wire.write_queue(queue, names_of_queues(call)), call.path, quote(queue.name, safe=""))
@@ -58,7 +59,7 @@ async def change_queue(call: Call) -> Reply:
         queue,
         name=None if change.name is UNSET else change.name,
         settings=None if some is UNSET else lambda base: _settings(call, queue.tenant, some, base),
-        annotations=None if change.annotations is UNSET else change.annotations,
+        annotations=None if change.annotations is UNSET else check_annotations(change.annotations),
         principal=call.principal.id,
     )
     return ok(wire.write_queue(queue, names_of_queues(call)))

@@ -6,12 +6,14 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from courier.core import model
-from courier.core.model import Json, Scope
+from courier.core.model import Scope
 from courier.dialects.native import limits
+from courier.dialects.native.wire.annotations import Annotations
 from courier.dialects.native.wire.reading import Order
 
 Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS)]
 Instant = Annotated[int, Meta(ge=0, le=limits.NUMBER)]
+Scopes = Annotated[list[Scope], Meta(max_length=limits.LIST_COUNT)]
 Rate = Annotated[float, Meta(gt=0)]
 
 
@@ -19,21 +21,21 @@ class NewCredential(Order):
     """Without `scopes` the credential may do everything in its tenant."""
 
     name: Name
-    scopes: list[Scope] | None = None
+    scopes: Scopes | None = None
     expires_at: Instant | None = None
     requests_per_second: Rate | None = None
-    annotations: dict[str, Json] = msgspec.field(default_factory=dict)
+    annotations: Annotations = msgspec.field(default_factory=dict)
 
 
 class CredentialChange(Order):
     """What to change; what is left out stays as it is."""
 
     name: Name | UnsetType = UNSET
-    scopes: list[Scope] | UnsetType = UNSET
+    scopes: Scopes | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
     expires_at: Instant | UnsetType | None = UNSET
     requests_per_second: Rate | UnsetType | None = UNSET
-    annotations: dict[str, Json] | UnsetType = UNSET
+    annotations: Annotations | UnsetType = UNSET
 
 
 class Credential(msgspec.Struct, kw_only=True):
@@ -44,7 +46,7 @@ class Credential(msgspec.Struct, kw_only=True):
     enabled: bool
     expires_at: int | None
     requests_per_second: float | None
-    annotations: dict[str, Json]
+    annotations: Annotations
     created_at: int
     changed_at: int
 

@@ -7,28 +7,29 @@ from msgspec import Meta
 
 from courier.core import model
 from courier.core.errors import Invalid
-from courier.core.model import Json, Rule
+from courier.core.model import Rule
 from courier.core.routing import check_rule
+from courier.dialects.native.wire.annotations import Annotations
 from courier.dialects.native.wire.queues import Name
 from courier.dialects.native.wire.reading import Order
 
 
 class NewExchange(Order):
     name: Name
-    annotations: dict[str, Json] = msgspec.field(default_factory=dict)
+    annotations: Annotations = msgspec.field(default_factory=dict)
 
 
 class ExchangeChange(Order):
     """The new annotations, in place of all the old ones."""
 
-    annotations: dict[str, Json]
+    annotations: Annotations
 
 
 class Exchange(msgspec.Struct):
     id: str
     name: str
     tenant: str
-    annotations: dict[str, Json]
+    annotations: Annotations
     created_at: int
     changed_at: int
 

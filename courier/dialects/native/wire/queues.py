@@ -7,7 +7,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from courier.core import limits, model
-from courier.core.model import Json, Kind, LateAck, QueueSettings
+from courier.core.model import Kind, LateAck, QueueSettings
+from courier.dialects.native.wire.annotations import Annotations
 from courier.dialects.native.wire.reading import Order
 
 IdOf = Callable[[str], str]
@@ -41,7 +42,7 @@ class NewQueue(Order):
     name: Name
     kind: Kind = Kind.STANDARD
     settings: SomeSettings = msgspec.field(default_factory=SomeSettings)
-    annotations: dict[str, Json] = msgspec.field(default_factory=dict)
+    annotations: Annotations = msgspec.field(default_factory=dict)
 
 
 class QueueChange(Order):
@@ -49,7 +50,7 @@ class QueueChange(Order):
 
     name: Name | UnsetType = UNSET
     settings: SomeSettings | UnsetType = UNSET
-    annotations: dict[str, Json] | UnsetType = UNSET
+    annotations: Annotations | UnsetType = UNSET
 
 
 class Queue(msgspec.Struct):
@@ -58,7 +59,7 @@ class Queue(msgspec.Struct):
     tenant: str
     kind: Kind
     settings: QueueSettings
-    annotations: dict[str, Json]
+    annotations: Annotations
     created_at: int
     changed_at: int
 
