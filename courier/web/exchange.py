@@ -38,8 +38,11 @@ class Exchange:
         "received",
         "scope",
         "started",
+        "task",
         "timed_out",
     )
+
+    task: asyncio.Task[None]
 
     def __init__(self, connection: "Connection", scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         self.scope = scope

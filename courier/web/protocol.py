@@ -227,15 +227,17 @@ class Connection(asyncio.Protocol):
 
     def _start(self, exchange: Exchange) -> None:
         self._answering = exchange
-        task = self.loop.create_task(self._app(exchange.scope, exchange.receive, exchange.send))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        exchange.task = self.loop.create_task(self._answer(exchange))
+        self._tasks.add(exchange.task)
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a request broke off", exc_info=error)
+    async def _answer(self, exchange: Exchange) -> None:
+        try:
+            await self._app(exchange.scope, exchange.receive, exchange.send)
+        except Exception:
+            log.exception("a request broke off")
             self.transport.abort()
+        finally:
+            self._tasks.discard(exchange.task)
 
     def finish(self, exchange: Exchange) -> None:
         """The response is written: go on with the next request, or wait for it."""

@@ -8,6 +8,7 @@ from courier.catalog import Catalog
 from courier.clock import Clock
 from courier.config import Settings
 from courier.core.receipts import Sealer
+from courier.delivery import Deliveries
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -18,3 +19,4 @@ class Services(msgspec.Struct, frozen=True):
     sealer: Sealer
     """Seals refs to messages that were only looked at."""
     settings: Settings
+    deliveries: Deliveries

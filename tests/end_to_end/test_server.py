@@ -1,6 +1,7 @@
 """A real server: started, asked, misused, stopped."""
 
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -154,7 +155,7 @@ def test_a_stop_lets_a_request_in_hand_finish(server):
     with connect(server) as client:
         client.sendall(f"{head}content-length: {len(body)}\r\nexpect: 100-continue\r\n\r\n".encode())
         assert client.recv(1_000) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        server.signal(15)
+        server.signal(signal.SIGTERM)
         while is_listening(server):
             pass
         client.sendall(body)
@@ -162,6 +163,29 @@ def test_a_stop_lets_a_request_in_hand_finish(server):
     assert answer.startswith(b"HTTP/1.1 201 Created")
     assert b"connection: close" in answer
     assert server.wait() == 0
+
+
+def stuck_request(server: ServerProcess) -> socket.socket:
+    """A client that never finishes its request, known to be in hand."""
+    client = connect(server)
+    head = f"POST {QUEUES} HTTP/1.1\r\nauthorization: Bearer {server.token}\r\ncontent-length: 9\r\n"
+    client.sendall(f"{head}expect: 100-continue\r\n\r\n".encode())
+    assert client.recv(1_000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    return client
+
+
+def test_a_stop_does_not_wait_for_ever(tmp_path):
+    with start_server(tmp_path, shutdown_ms=100) as server, stuck_request(server):
+        assert server.stop() == 0
+
+
+def test_a_second_signal_does_not_wait_at_all(server):
+    with stuck_request(server):
+        server.signal(signal.SIGINT)
+        while is_listening(server):
+            pass
+        server.signal(signal.SIGINT)
+        assert server.wait() == 0
 
 
 def test_what_was_accepted_is_there_after_a_kill(server):

@@ -1,10 +1,13 @@
 """A connection as the network sees it: bytes in, bytes out, and every phase has its end."""
 
 import asyncio
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from courier.web.asgi import TIMED_OUT
 from courier.web.protocol import HEAD_BYTES, LAST_WORDS_SECONDS, Connection, Deadlines, sweep
@@ -182,6 +185,31 @@ async def test_an_offer_to_upgrade_is_passed_over(peer):
 async def test_we_are_no_proxy(peer):
     await peer.say(b"CONNECT other.example:443 HTTP/1.1\r\nhost: other.example\r\n\r\n")
     assert (peer.answers[0][:3], peer.transport.closed, peer.asked) == (b"400", True, [])
+
+
+REQUESTS = (
+    GET,
+    b"POST /b HTTP/1.1\r\ncontent-length: 5\r\n\r\nhello",
+    b"\r\nPUT /c HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n5\r\nchunk\r\n2;x=y\r\ned\r\n0\r\ntrailer: t\r\n\r\n",
+    b"POST /d HTTP/1.1\r\ncontent-length: 0\r\n\r\n",
+    b"POST /e HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\ncontent-length: 2\r\n\r\nup",
+)
+
+
+@given(chosen=st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=6), cuts=st.sets(st.integers(1, 400)))
+def test_however_requests_are_cut_into_packets_they_mean_the_same(chosen, cuts):
+    async def answers(*packets: bytes) -> tuple[list[bytes], list[str]]:
+        peer = Peer()
+        await peer.say(*packets)
+        for _ in chosen:
+            await peer.settle()
+        return peer.bodies, [scope["raw_path"] for scope in peer.asked]
+
+    data = b"".join(chosen)
+    edges = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
+    packets = [data[start:end] for start, end in itertools.pairwise(edges)]
+    assert asyncio.run(answers(*packets)) == asyncio.run(answers(data))
+    assert len(asyncio.run(answers(*packets))[0]) == len(chosen)
 
 
 # -- streams --------------------------------------------------------------------------------------------------
