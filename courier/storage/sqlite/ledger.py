@@ -16,13 +16,14 @@ Figures = tuple[int, int, int, int, int, int, int]
 class Tally:
     """The exact figures of one queue; `next_due` is no later than the next thing that time does to it."""
 
-    __slots__ = ("acked", "bytes", "counts", "dead", "key", "next_due", "sent")
+    __slots__ = ("acked", "bytes", "counts", "dead", "key", "next_due", "oldest_at", "sent")
 
     def __init__(self, key: int, *, next_due: int = NEVER) -> None:
         self.key = key
         self.counts = [0, 0, 0]  # by State
         self.bytes = self.sent = self.acked = self.dead = 0
         self.next_due = next_due
+        self.oldest_at: int | None = None  # None is unknown; what comes in is never the oldest, what goes may have been
 
     def shift(self, source: State, target: State) -> None:
         self.counts[source] -= 1
@@ -36,6 +37,7 @@ class Tally:
     def remove(self, state: State, size: int) -> None:
         self.counts[state] -= 1
         self.bytes -= size
+        self.oldest_at = None
 
     @property
     def total(self) -> int:
@@ -51,6 +53,7 @@ class Tally:
     def figures(self, figures: Figures) -> None:
         ready, delayed, leased, self.bytes, self.sent, self.acked, self.dead = figures
         self.counts = [delayed, ready, leased]
+        self.oldest_at = None
 
 
 class Ledger:

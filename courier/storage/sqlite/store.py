@@ -291,19 +291,18 @@ class SqliteStore:
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         await self._catch_up(queue, now)
         tally = self._ledger.tally(queue.key)
-        oldest = None
-        if tally.total:
+        if tally.oldest_at is None and tally.total:
             entered = [
                 self._db.execute(query, (queue.key,)).fetchone()[0]
                 for query in (Q.oldest_entered, Q.oldest_entered_own)
             ]
-            oldest = min((at for at in entered if at is not None), default=None)
+            tally.oldest_at = min((at for at in entered if at is not None), default=None)
         return Counters(
             ready_count=tally.counts[State.READY],
             delayed_count=tally.counts[State.DELAYED],
             leased_count=tally.counts[State.LEASED],
             byte_count=tally.bytes,
-            oldest_at=oldest,
+            oldest_at=tally.oldest_at,
             sent_count=tally.sent,
             acked_count=tally.acked,
             dead_count=tally.dead,
