@@ -126,6 +126,7 @@ def transfer(
     tx.tally(source.key).remove(state, size)
     tally = tx.tally(target.key)
     tally.add(State.READY, size)
+    tally.oldest_at = None  # what died counts from then, however much later anybody noticed
     tx.made_ready(target.key)
     tx.due(tally, at + target.settings.retention_ms)
     if source.kind is Kind.FIFO:

@@ -23,7 +23,7 @@ class Tally:
         self.counts = [0, 0, 0]  # by State
         self.bytes = self.sent = self.acked = self.dead = 0
         self.next_due = next_due
-        self.oldest_at: int | None = None  # None is unknown; what comes in is never the oldest, what goes may have been
+        self.oldest_at: int | None = None  # None is unknown; what is sent is never the oldest, what goes may have been
 
     def shift(self, source: State, target: State) -> None:
         self.counts[source] -= 1
