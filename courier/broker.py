@@ -274,6 +274,10 @@ class Broker:
         """Events in order from offset `start`; raises OffsetGone for what was trimmed."""
         return await self._store.read_events(start=start, limit=limit)
 
+    async def offset_at(self, at: int) -> int:
+        """The offset of the first event of that instant or later; the next offset when there is none."""
+        return await self._store.offset_at(at)
+
     def stop_waiting(self) -> None:
         """Answer every waiting receiver now, with what there is: the server is going down."""
         self._arrivals.close()

@@ -4,6 +4,7 @@ Every setting has one dotted key, such as `port` or `dialects.cloudflare.json_bo
 a variable as `COURIER_DIALECTS_CLOUDFLARE_JSON_BODY`. A key that nobody knows is an error that names it.
 """
 
+import ipaddress
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -69,6 +70,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     journal_age_ms: Milliseconds = 7 * DAY
     journal_bytes: Bytes = 10 * 1024 * MIB
     """The journal forgets what is older than its age or exceeds its size."""
+
+    delivery_allow: tuple[str, ...] = ()
+    """Networks such as `10.0.0.0/8` that listeners may be in; others that are not public are refused."""
+    delivery_disable_ms: Milliseconds = 5 * DAY
+    """A listener that has had nothing but failures for so long is disabled."""
+    delivery_liveness_ms: Milliseconds = MINUTE
+    """How often a listener's liveness URL is looked at."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "human", "json"] = "auto"
@@ -219,5 +227,10 @@ def _check(settings: Settings) -> None:
         raise ConfigError(
             f"store is {settings.store!r}; the only store is 'sqlite:', which lives in the data directory"
         )
+    for network in settings.delivery_allow:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            raise ConfigError(f"delivery_allow has {network!r}, which is not a network such as 10.0.0.0/8") from None
     if settings.root_token is not None and len(settings.root_token) < 8:
         raise ConfigError("root_token must have at least 8 characters")

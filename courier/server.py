@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import importlib
 import importlib.util
+import ipaddress
 import logging
 import resource
 import ssl
@@ -21,6 +22,7 @@ from courier.broker import Broker
 from courier.catalog import Catalog
 from courier.clock import Clock, SystemClock
 from courier.config import Settings
+from courier.delivery import Deliveries
 from courier.dialects.openapi import documentation
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.store import SqliteStore
@@ -92,19 +94,36 @@ async def running(
     store = SqliteStore(settings.data, min_free_bytes=settings.min_free_bytes)
     arrivals, catalog = Arrivals(clock), Catalog(store, clock)
     timekeeper = Timekeeper(store, clock, journal_ms=settings.journal_age_ms)
-    await store.open(directory=catalog, signals=Wakers(arrivals.ready, timekeeper.due))
+    broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals)
+    deliveries = _deliveries(settings, broker, catalog, clock)
+
+    def ready(queue_key: int, count: int) -> None:
+        arrivals.ready(queue_key, count)
+        deliveries.ready(queue_key, count)
+
+    await store.open(directory=catalog, signals=Wakers(ready, timekeeper.due))
     try:
         await catalog.load()
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
-        broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals)
-        services = Services(broker, catalog, gate, clock, store.sealer, settings)
+        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries)
         app = _app(load_dialects(dialects, settings), services, store, tracing)
-        async with _in_background(timekeeper.run(), _keep_tokens(gate, clock)):
+        async with _in_background(timekeeper.run(), _keep_tokens(gate, clock)), deliveries.running():
             yield Node(app=app, services=services, store=store, minted_token=minted)
         with contextlib.suppress(Exception):  # a full disk costs only the last minute of sliding tokens
             await gate.save_tokens()
     finally:
         await store.close()
+
+
+def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock) -> Deliveries:
+    return Deliveries(
+        broker,
+        catalog,
+        clock,
+        allow=[ipaddress.ip_network(network) for network in settings.delivery_allow],
+        disable_ms=settings.delivery_disable_ms,
+        liveness_ms=settings.delivery_liveness_ms,
+    )
 
 
 def load_dialects(names: Sequence[str], settings: Settings) -> list[Dialect]:
@@ -214,8 +233,7 @@ def _check_tls(settings: Settings) -> None:
 
 
 def _announce(settings: Settings, port: int, minted_token: str | None) -> None:
-    """Tell people where to find us, and programs through a file."""
-    (settings.data / PORT_FILE).write_text(f"{port}\n")
+    """Tell people where to find us, and then programs, through a file that is there only when all is said."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{'https' if settings.tls_cert else 'http'}://{host}:{port}"
     if logs.are_for_people(settings, sys.stderr):
@@ -225,6 +243,9 @@ def _announce(settings: Settings, port: int, minted_token: str | None) -> None:
     if minted_token is not None:
         sys.stderr.write(FIRST_START.format(token=minted_token, url=url))
     sys.stderr.flush()
+    written = settings.data / f"{PORT_FILE}.new"
+    written.write_text(f"{port}\n")
+    written.replace(settings.data / PORT_FILE)
 
 
 FIRST_START = """

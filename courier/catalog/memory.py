@@ -1,5 +1,7 @@
 """Everything of the control plane, in memory: finding is a look into a dictionary."""
 
+from collections.abc import Callable
+
 from courier.core.errors import (
     AlreadyExists,
     BindingNotFound,
@@ -29,6 +31,7 @@ class Memory:
         self._names: dict[tuple[str, str], Queue | Exchange] = {}
         self._bindings: dict[str, dict[str, Binding]] = {}  # by exchange, then by queue
         self._listeners: dict[str, dict[str, Listener]] = {}  # by queue, then by id
+        self._listener_watcher: Callable[[Listener, bool], None] | None = None
         self._credentials: dict[str, Credential] = {}
         self._secrets: dict[bytes, Credential] = {}
         self._records: dict[tuple[str, str, str], Record] = {}
@@ -112,6 +115,10 @@ class Memory:
         except KeyError:
             raise BindingNotFound(f"{exchange.name} to {queue.name}") from None
 
+    def watch_listeners(self, watcher: Callable[[Listener, bool], None] | None) -> None:
+        """Have every listener that is new, changed (True) or gone (False) told to whoever delivers to it."""
+        self._listener_watcher = watcher
+
     def listeners_of(self, queue: Queue) -> list[Listener]:
         """The listeners of a queue, oldest first."""
         return list(self._listeners.get(queue.id, {}).values())
@@ -188,6 +195,8 @@ class Memory:
                 self._bindings.setdefault(thing.exchange_id, {})[thing.queue_id] = thing
             case Listener():
                 self._listeners.setdefault(thing.queue_id, {})[thing.id] = thing
+                if self._listener_watcher is not None:
+                    self._listener_watcher(thing, True)
             case Credential():
                 if known := self._credentials.get(thing.id):
                     self._secrets.pop(known.secret_hash, None)
@@ -208,6 +217,8 @@ class Memory:
                 del self._bindings[thing.exchange_id][thing.queue_id]
             case Listener():
                 del self._listeners[thing.queue_id][thing.id]
+                if self._listener_watcher is not None:
+                    self._listener_watcher(thing, False)
             case Credential():
                 del self._credentials[thing.id], self._secrets[thing.secret_hash]
             case Record():

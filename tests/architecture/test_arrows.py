@@ -23,9 +23,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
     "auth": OUR_WORDS | {"config", "web"},
-    "web": OUR_WORDS | {"config", "auth", "telemetry"},
+    "web": OUR_WORDS | {"config", "auth", "telemetry", "delivery"},
     "dialects": {"core", "web"},
-    "dialects.*": {"core", "clock", "catalog", "broker", "config", "auth", "web", "journal", "dialects"},
+    "dialects.*": {"core", "clock", "catalog", "broker", "config", "auth", "web", "journal", "delivery", "dialects"},
     "server": OUR_WORDS
     | {"config", "auth", "web", "telemetry", "upkeep", "delivery", "journal", "dialects", "dialects.*", "storage.*"},
     "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"},

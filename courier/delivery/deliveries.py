@@ -1,0 +1,217 @@
+"""Delivery as the rest of Courier sees it."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Sequence
+
+from msgspec.structs import replace
+
+from courier.broker import Broker
+from courier.catalog import Catalog
+from courier.clock import Clock
+from courier.core.errors import Invalid
+from courier.core.model import DAY, MINUTE, Listener, ListenerSettings, ListenerState, Secret
+from courier.delivery import signing
+from courier.delivery.alarms import Alarms
+from courier.delivery.authorization import Authorizer
+from courier.delivery.book import HealthBook
+from courier.delivery.challenge import answers_challenge
+from courier.delivery.checks import check_listener_name, check_listener_settings
+from courier.delivery.client import Client
+from courier.delivery.dispatcher import Dispatcher
+from courier.delivery.envelope import Postman
+from courier.delivery.guard import Guard, Network, Resolver
+from courier.delivery.liveness import LivenessChecks
+from courier.delivery.log import DeliveryLog
+from courier.delivery.model import DeliveryAttempt, Health, LogPage
+from courier.delivery.replay import Replayed, Replays
+from courier.delivery.resolving import SystemResolver
+from courier.delivery.settling import Settler
+from courier.delivery.tasks import Tasks
+
+GRACE_SECONDS = 5.0
+"""How long a stopping server waits for receivers to answer."""
+DISABLE_MS = 5 * DAY
+LIVENESS_MS = MINUTE
+
+
+class Deliveries:
+    """Made by the server; `ready` is wired to the store, `running` lasts as long as the server does."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        catalog: Catalog,
+        clock: Clock,
+        *,
+        allow: Sequence[Network] = (),
+        resolver: Resolver | None = None,
+        tls: ssl.SSLContext | None = None,
+        disable_ms: int = DISABLE_MS,
+        liveness_ms: int = LIVENESS_MS,
+    ) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._own_resolver = SystemResolver() if resolver is None else None
+        self.guard = Guard(resolver or self._own_resolver or SystemResolver(), allow)
+        self._client = Client(self.guard, tls=tls)
+        self._alarms = Alarms(clock)
+        self._tasks, self._requests = Tasks(), Tasks()
+        self._book = HealthBook(catalog, clock, self._alarms, self._tasks)
+        self._log = DeliveryLog(broker)
+        self._replays = Replays(broker, catalog)
+        self._dispatcher = Dispatcher(
+            broker,
+            catalog,
+            clock,
+            guard=self.guard,
+            postman=Postman(self._client, Authorizer(self._client, self.guard, clock)),
+            alarms=self._alarms,
+            tasks=self._tasks,
+            requests=self._requests,
+            book=self._book,
+            settler=Settler(broker, self._log, self._tasks),
+            disable_ms=disable_ms,
+        )
+        self._liveness = LivenessChecks(
+            clock,
+            self._client,
+            self.guard,
+            alarms=self._alarms,
+            tasks=self._tasks,
+            book=self._book,
+            dispatcher=self._dispatcher,
+            interval_ms=liveness_ms,
+        )
+
+    # -- running ----------------------------------------------------------------------------------------------
+
+    def ready(self, queue_key: int, count: int) -> None:
+        """The store's word that a queue has something ready; most queues are nobody's outbox."""
+        self._dispatcher.ready(queue_key, count)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Deliver; at the end let requests in hand finish, write down what they came to, and let go."""
+        for listener in self._catalog.listeners():
+            self._dispatcher.changed(listener)
+            self._liveness.known(listener)
+        self._catalog.watch_listeners(self._changed)
+        ringing = asyncio.create_task(self._alarms.run())
+        self._dispatcher.start()
+        try:
+            yield
+        finally:
+            self._catalog.watch_listeners(None)
+            ringing.cancel()
+            await self._stop()
+
+    async def _stop(self) -> None:
+        self._dispatcher.stop()
+        for _ in range(2):  # what was being leased when it stopped goes out in the second round
+            await self._requests.finish(seconds=GRACE_SECONDS)
+            await self._tasks.finish(seconds=GRACE_SECONDS)
+        await self._book.save()
+        self._client.close()
+        if self._own_resolver is not None:
+            self._own_resolver.close()
+
+    def _changed(self, listener: Listener, present: bool) -> None:
+        if present:
+            self._dispatcher.changed(listener)
+            self._liveness.changed(listener)
+        else:
+            for part in (self._dispatcher, self._liveness):
+                part.gone(listener)
+            self._log.forget(listener)
+            self._book.forget(listener)
+
+    # -- what is known ----------------------------------------------------------------------------------------
+
+    def health(self, listener: Listener) -> Health:
+        """How the listener has been doing, up to this moment."""
+        lane = self._dispatcher.lane_of(listener)
+        health = self._book.of(listener)
+        return replace(health, breaker=lane.breaker.state(now=self._clock.now())) if lane else health
+
+    async def log(self, listener: Listener, limit: int = 100, before: str | None = None) -> list[DeliveryAttempt]:
+        """Recent attempts, newest first."""
+        return (await self.log_page(listener, limit=limit, before=before)).attempts
+
+    async def log_page(self, listener: Listener, *, limit: int = 100, before: str | None = None) -> LogPage:
+        """The same with the cursor of the page that follows; a page that holds few may have a `next` all the same."""
+        return await self._log.page(listener, limit=limit, before=before)
+
+    # -- what can be asked ------------------------------------------------------------------------------------
+
+    async def replay(
+        self,
+        listener: Listener,
+        *,
+        message_ids: Sequence[str] | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        missed: bool = False,
+        principal: str,
+    ) -> Replayed:
+        """Deliver again: chosen messages, all that were sent in a span of time, or all that were missed."""
+        span = since is not None or until is not None
+        if [message_ids is not None, span, missed].count(True) != 1:
+            raise Invalid("choose one of message_ids, since and until, or missed")
+        if message_ids is not None:
+            return await self._replays.chosen(listener, message_ids, principal=principal)
+        if missed:
+            return await self._replays.missed(listener, principal=principal)
+        until = self._clock.now() + 1 if until is None else until
+        return await self._replays.span(listener, since=since or 0, until=until, principal=principal)
+
+    async def pause(self, listener: Listener, *, principal: str) -> Listener:
+        """Deliver nothing more until it is resumed; what is sent waits."""
+        return await self._catalog.change_listener(
+            listener, state=ListenerState.PAUSED, reason=None, principal=principal
+        )
+
+    async def resume(self, listener: Listener, *, principal: str) -> Listener:
+        """Deliver again what has waited, with a fresh start for one that was disabled."""
+        health = replace(self._book.of(listener), failure_run=0, failing_since=None)
+        self._book.put(listener, health)
+        return await self._catalog.change_listener(
+            listener, state=ListenerState.ACTIVE, reason=None, principal=principal
+        )
+
+    def new_secret(self, *, asymmetric: bool = False) -> Secret:
+        return signing.new_secret(self._clock, asymmetric=asymmetric)
+
+    def given_secret(self, value: str) -> Secret:
+        """A secret of the caller's choice; raises Invalid when nothing could be signed with it."""
+        return signing.given_secret(value, now=self._clock.now())
+
+    async def rotate_secret(
+        self,
+        listener: Listener,
+        *,
+        secret: Secret | None = None,
+        overlap_ms: int = signing.OVERLAP_MS,
+        principal: str,
+    ) -> Listener:
+        """Sign with a new secret, and for `overlap_ms` with the old ones too."""
+        if secret is None:
+            newest = listener.secrets[0].value if listener.secrets else ""
+            secret = self.new_secret(asymmetric=newest.startswith(signing.KEY_PREFIX))
+        secrets = signing.rotated(listener.secrets, secret, overlap_ms=overlap_ms, now=self._clock.now())
+        return await self._catalog.change_listener(listener, secrets=secrets, principal=principal)
+
+    def check_url(self, url: str, *, field: str = "url") -> None:
+        """Raise Invalid with a sentence when a URL may not be delivered to."""
+        self.guard.check_url(url, field=field)
+
+    def check_settings(self, settings: ListenerSettings) -> None:
+        check_listener_settings(settings, self.guard)
+
+    def check_name(self, name: str) -> None:
+        check_listener_name(name)
+
+    async def challenge(self, host: str, port: int, path: str, expected: str) -> bool:
+        """Whether the host serves exactly `expected` at the path: proof that whoever asks controls it."""
+        return await answers_challenge(self._client, self.guard, host, port, path, expected)

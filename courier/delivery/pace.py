@@ -1,0 +1,32 @@
+"""How often a listener may be called: evenly spaced, with room for a small burst."""
+
+import msgspec
+
+from courier.core.model import SECOND
+
+BURST_MS = 100
+
+
+class Pace(msgspec.Struct):
+    """Remembers only when the next call would be due if all had come evenly."""
+
+    next_at: float = 0.0
+
+    def allowance(self, requests_per_second: float, *, now: int) -> int:
+        """How many calls may begin now."""
+        gap = SECOND / requests_per_second
+        behind = now + _burst(gap) - max(self.next_at, now)
+        return max(0, int(behind / gap))
+
+    def spend(self, count: int, requests_per_second: float, *, now: int) -> None:
+        self.next_at = max(self.next_at, now) + count * SECOND / requests_per_second
+
+    def ready_at(self, requests_per_second: float) -> int:
+        """When at least one call may begin."""
+        gap = SECOND / requests_per_second
+        return int(self.next_at + gap - _burst(gap)) + 1
+
+
+def _burst(gap: float) -> float:
+    """A little more than one call at a time, where the gaps are short."""
+    return max(gap, BURST_MS)
