@@ -102,7 +102,7 @@ async def test_a_deleted_consumer_switches_pulling_off_and_takes_its_settings_al
     assert (await queue.call("POST", "/messages/pull", {})).status == 405
 
 
-async def test_a_worker_consumer_is_kept_and_told_under_every_name_that_tools_read(queue: Queue) -> None:
+async def test_a_worker_consumer_is_kept_and_told_under_the_names_that_tools_read(queue: Queue) -> None:
     order = {
         "type": "worker",
         "script_name": "my-worker",
@@ -110,7 +110,8 @@ async def test_a_worker_consumer_is_kept_and_told_under_every_name_that_tools_re
         "settings": {"batch_size": 20, "max_retries": 1, "max_wait_time_ms": 2_000, "max_concurrency": None},
     }
     made = await queue.result("POST", "/consumers", order)
-    assert made["script_name"] == made["script"] == made["service"] == "my-worker"
+    assert made["script_name"] == made["script"] == "my-worker"
+    assert "service" not in made  # it would have wrangler ask for the script
     assert made["settings"] == {
         "batch_size": 20,
         "max_concurrency": None,

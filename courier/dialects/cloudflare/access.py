@@ -2,7 +2,7 @@
 
 from courier.auth.principal import Principal
 from courier.core import limits
-from courier.core.errors import Forbidden, QueueNotFound, TenantNotFound
+from courier.core.errors import Forbidden, TenantNotFound
 from courier.core.model import Action, Queue
 from courier.dialects.cloudflare.errors import Code, Refused
 from courier.web.call import Call
@@ -10,9 +10,10 @@ from courier.web.call import Call
 
 def authenticate(call: Call) -> Principal:
     """A bearer token, or the legacy key, whose e-mail address is not looked at."""
-    key = call.header(b"x-auth-key") or call.header(b"x-auth-user-service-key")
-    if key is not None and call.header(b"authorization") is None:
-        return call.services.auth.by_token(key.strip())
+    if call.header(b"authorization") is None:
+        key = call.header(b"x-auth-key") or call.header(b"x-auth-user-service-key")
+        if key is not None:
+            return call.services.auth.by_token(key.strip())
     return call.services.auth.bearer(call)
 
 
@@ -32,21 +33,22 @@ def tenant_of(call: Call) -> str:
 
 def queue_of(call: Call, action: Action | None) -> Queue:
     """The queue by its id, else by its name; without an action, any right on it lets the caller see it."""
-    tenant, given = tenant_of(call), call.params["queue_id"]
-    catalog = call.services.catalog
-    try:
-        queue = catalog.queue_by_id(tenant, given)
-    except QueueNotFound:
-        if not limits.NAME.fullmatch(given):
-            raise Refused(
-                Code.QUEUE_ID_MALFORMED, f"{given[:80]!r} is neither the id nor the name of a queue"
-            ) from None
-        queue = catalog.queue(tenant, given)
+    tenant = tenant_of(call)
+    queue = call.services.catalog.queue_of_id(call.params["queue_id"])
+    if queue is None or queue.tenant != tenant:
+        queue = _queue_of_name(call, tenant)
     if action is not None:
         call.principal.require(action, queue)
     elif not sees(call.principal, queue):
         raise Forbidden("see", f"{queue.name!r}")
     return queue
+
+
+def _queue_of_name(call: Call, tenant: str) -> Queue:
+    name = call.params["queue_id"]
+    if not limits.NAME.fullmatch(name):
+        raise Refused(Code.QUEUE_ID_MALFORMED, f"{name[:80]!r} is neither the id nor the name of a queue")
+    return call.services.catalog.queue(tenant, name)
 
 
 def sees(principal: Principal, queue: Queue) -> bool:

@@ -19,8 +19,9 @@ WAITING = Filter(states=(State.READY, State.DELAYED))
 async def push(call: Call) -> Reply:
     queue = queue_of(call, Action.SEND)
     draft = push_wire.read_push(call.body, queue, trace=call.header(b"traceparent"))
-    await store(call, queue, [draft])
-    return ok(pull_wire.write_push(await call.services.broker.counters(queue)))
+    broker = call.services.broker
+    await broker.send_one(queue, draft, principal=call.principal.id)
+    return ok(pull_wire.write_push(await broker.counters(queue)))
 
 
 async def push_batch(call: Call) -> Reply:

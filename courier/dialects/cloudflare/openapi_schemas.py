@@ -212,7 +212,6 @@ CONSUMERS = {
         dead_letter_queue=STRING,
         script_name=STRING,
         script=STRING,
-        service=STRING,
         environment=STRING,
         settings=shape(
             "batch_size max_retries retry_delay",

@@ -116,9 +116,9 @@ class ConsumerObject(msgspec.Struct, kw_only=True):
     settings: dict[str, object]
     script_name: str | msgspec.UnsetType = msgspec.UNSET
     script: str | msgspec.UnsetType = msgspec.UNSET
-    service: str | msgspec.UnsetType = msgspec.UNSET
+    """The same under two names: the schema has one, the vendor's tools read the other. A third, `service`, would make
+    wrangler ask for the script itself, which Courier does not have."""
     environment: str | msgspec.UnsetType = msgspec.UNSET
-    """The last four say the same twice over: the schema has one name for the script, the vendor's tools read others."""
 
 
 def write_consumer(queue: Queue, *, name_of: Callable[[str], str]) -> ConsumerObject | None:
@@ -136,8 +136,8 @@ def write_consumer(queue: Queue, *, name_of: Callable[[str], str]) -> ConsumerOb
         settings=_write_settings(queue, consumer),
     )
     if consumer.type == WORKER:
-        written.script_name = written.script = written.service = consumer.script_name
-        written.environment = consumer.environment_name
+        written.script_name = written.script = consumer.script_name
+        written.environment = consumer.environment_name or msgspec.UNSET
     return written
 
 
