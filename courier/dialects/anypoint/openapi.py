@@ -64,7 +64,8 @@ def _is_public(operation: Operation) -> bool:
 
 
 def _security(operation: Operation) -> list[Schema]:
-    return [{"bearer": []}, *({"connectedApp": [scope]} for scope in operation.scopes)]
+    scopes = [list(operation.scopes)] if operation.needs_all else [[scope] for scope in operation.scopes]
+    return [{"bearer": []}, *({"connectedApp": needed} for needed in scopes)]
 
 
 def _path_parameters(path: str) -> list[Schema]:

@@ -61,6 +61,8 @@ class Operation(msgspec.Struct, frozen=True):
     """Whether the body may be left out."""
     may_be_empty: bool = False
     """Whether 204 stands for nothing to show."""
+    needs_all: bool = False
+    """Whether all of the scopes are needed, not just one."""
 
 
 _M, _R, _E = routes.MESSAGES, routes.ADMIN + routes.REGION, routes.ADMIN + routes.ENVIRONMENT
@@ -113,9 +115,12 @@ OPERATIONS = (
     Operation("POST", "/accounts/api/login", "loginApi", "A person's token", "Login", "LoginToken"),
     Operation(
         "DELETE", f"{routes.ADMIN}/organizations/{{organization}}", "deleteOrganization",
-        "Empty all environments of an organization", None, None, 204, (*_ADMIN, *_CLIENTS),
+        "Empty all environments of an organization", None, None, 204, (*_ADMIN, *_CLIENTS), needs_all=True,
     ),
-    Operation("DELETE", _E, "deleteEnvironment", "Empty an environment", None, None, 204, (*_ADMIN, *_CLIENTS)),
+    Operation(
+        "DELETE", _E, "deleteEnvironment", "Empty an environment", None, None, 204, (*_ADMIN, *_CLIENTS),
+        needs_all=True,
+    ),
     Operation(
         "GET", f"{_E}/clients", "listClients", "List client apps", None, "[Client]", 200,
         (rights.VIEW_CLIENTS, *_CLIENTS),
