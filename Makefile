@@ -23,9 +23,15 @@ $(VENV)/.all: $(VENV)/.server locks/all.txt
 	@$(UV) install --quiet --python $(BIN)/python --require-hashes -r locks/all.txt
 	@touch $@
 
+# The vendors' JavaScript clients, which the tests drive.
+$(VENV)/.node: $(BIN)/uv tests/clients/node/package-lock.json
+	@command -v npm >/dev/null || { apt-get update -qq && apt-get install -y -qq nodejs npm; }
+	@cd tests/clients/node && npm ci --silent --no-audit --no-fund
+	@touch $@
+
 install: $(VENV)/.server ## Create .venv with the server and the CLI at .venv/bin/courier
 
-install-all: $(VENV)/.all ## Add every extra and the development tools
+install-all: $(VENV)/.all $(VENV)/.node ## Add every extra and the development tools
 
 run: install ## Start Courier on its embedded store in ./courier-data
 	@$(BIN)/courier serve
