@@ -1,8 +1,9 @@
 """The OpenAPI document of the native dialect, made from the table of operations and the structs they speak of."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
+from itertools import combinations
 from typing import Any
 
 import msgspec
@@ -257,7 +258,13 @@ def _batch_schema(batch: Batch) -> Object:
 def _explain(struct: type[msgspec.Struct], schema: Object) -> None:
     """What a struct says of itself beyond its types."""
     if choices := getattr(struct, "one_of", None):
-        schema["oneOf"] = [{"required": [name]} for name in choices]
+        schema["x-one-of"] = choices
+        schema["not"] = {"anyOf": [{"required": pair} for pair in combinations(choices, 2)] + [_without(choices)]}
+
+
+def _without(names: Sequence[str]) -> Object:
+    """None of the names is there. Generators of clients take `oneOf` for a union of types but pass over `not`."""
+    return {"not": {"anyOf": [{"required": [name]} for name in names]}}
 
 
 def _describe(schema: Object) -> None:

@@ -1,6 +1,16 @@
 """Every operation of the native API, in the order in which its documentation shows them."""
 
-from courier.dialects.native import browsing, credentials, exchanges, journal, queues, receiving, sending, tenants
+from courier.dialects.native import (
+    browsing,
+    credentials,
+    exchanges,
+    journal,
+    listeners,
+    queues,
+    receiving,
+    sending,
+    tenants,
+)
 
 OPERATIONS = (
     *sending.OPERATIONS[:1],
@@ -9,6 +19,7 @@ OPERATIONS = (
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
     *sending.OPERATIONS[1:],
+    *listeners.OPERATIONS,
     *tenants.OPERATIONS,
     *credentials.OPERATIONS,
     *journal.OPERATIONS,

@@ -90,7 +90,7 @@ function plain(document, schema, path) {
 
 function properties(document, schema, path) {
   const required = new Set(schema.required ?? []);
-  const oneOf = new Set((schema.oneOf ?? []).flatMap((choice) => choice.required ?? []));
+  const oneOf = new Set(schema["x-one-of"] ?? (schema.oneOf ?? []).flatMap((choice) => choice.required ?? []));
   const rows = Object.entries(schema.properties).map(([name, value]) =>
     property(document, name, value, { required: required.has(name), oneOf: oneOf.has(name), path }));
   return el("dl", { class: "properties" }, rows);

@@ -1,7 +1,7 @@
 """What a receiver asks for and what it does with what it got."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -75,7 +75,7 @@ class Settled(msgspec.Struct, omit_defaults=True, gc=False):
     seq: int
     id: str
     expires_at: int | UnsetType = UNSET
-    dead: Literal[True] | UnsetType = UNSET
+    dead: bool | UnsetType = UNSET
 
 
 RECEIVE = msgspec.json.Decoder(ReceiveOrder)
