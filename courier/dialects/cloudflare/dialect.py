@@ -83,4 +83,4 @@ def _told(
 
 
 def _header_value(sentence: str) -> bytes:
-    return " ".join(sentence.split()).encode("latin-1", "replace")
+    return " ".join(sentence.split()).encode("ascii", "replace")

@@ -57,7 +57,7 @@ class ConsumerChange(msgspec.Struct):
 
 def read_consumer(body: bytes) -> ConsumerChange:
     order = read(_order, body, invalid=Code.BODY_INVALID, malformed=Code.BODY_INVALID)
-    if order.type not in {HTTP_PULL, WORKER}:
+    if not isinstance(order.type, str) or order.type not in {HTTP_PULL, WORKER}:
         raise Refused(Code.BODY_INVALID, f"type is {shown(order.type)}; choose http_pull or worker", pointer="/type")
     document = order.settings or {}
     fields = {"type": order.type, "batch_size": _setting(document, "batch_size", 1, limits.CONSUMER_BATCH)}

@@ -1,0 +1,59 @@
+"""Schemathesis reads the Cloudflare document and sends what it allows, and what it forbids, to a live server."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+
+from courier.dialects.cloudflare.openapi import document
+from tests.support.server import ServerProcess, start_server
+
+KNOWN = {"account_id": "default", "queue_id": "orders", "consumer_id": "known"}
+EXAMPLES = 30
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    unsupported_method,
+]
+
+schema = schemathesis.openapi.from_dict(msgspec.json.decode(msgspec.json.encode(document())))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with start_server(tmp_path_factory.mktemp("fuzz")) as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> ServerProcess:
+    """The server, with something there for operations to work on: others may have removed it."""
+    queues = f"{server.url}/client/v4/accounts/default/queues"
+    server.session.post(queues, json={"queue_name": "orders"})
+    server.session.put(f"{queues}/orders/consumers/known", json={"type": "http_pull"})
+    server.session.post(f"{queues}/orders/messages", json={"body": {"n": 1}})
+    return server
+
+
+@pytest.mark.slow
+@schema.parametrize()
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_request_breaks_the_server_or_gets_an_answer_that_is_not_documented(
+    case: schemathesis.Case, client: ServerProcess
+) -> None:
+    for name, known in KNOWN.items():  # have most requests meet something that is there
+        if name in case.path_parameters and len(str(case.path_parameters[name])) % 4:
+            case.path_parameters[name] = known
+    token = {"Authorization": f"Bearer {client.token}"}
+    case.call_and_validate(base_url=client.url, headers=token, checks=CHECKS)
