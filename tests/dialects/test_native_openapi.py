@@ -17,6 +17,7 @@ from courier.dialects.native.operations import Operation
 from courier.dialects.native.routes import OPERATIONS
 from courier.dialects.native.words import TAGS, WORDS
 from courier.dialects.openapi import FOLDER
+from tests.support.inprocess import courier_app
 from tests.support.native import Tenant, native_tenant
 
 METHODS = {"get", "put", "post", "patch", "delete"}
@@ -193,3 +194,14 @@ async def test_the_page_may_not_talk_to_anybody_else(root: Tenant) -> None:
     for file in FOLDER.iterdir():
         outside = re.findall(r"https?://[\w.-]+", file.read_text())
         assert set(outside) <= {"http://www.w3.org"}, file.name
+
+
+async def test_every_dialect_that_describes_itself_has_its_document_served(tmp_path: Path) -> None:
+    async with courier_app(tmp_path) as app:
+        listed = (await app.request("GET", "/openapi", token=None)).json()["documents"]
+        assert listed[0]["dialect"] == "native"
+        for entry in listed:
+            answer = await app.request("GET", entry["url"], token=None)
+            assert answer.status == 200
+            assert answer.json()["openapi"].startswith("3.")
+            assert answer.json()["info"]["title"] == entry["title"]

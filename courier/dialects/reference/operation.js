@@ -118,8 +118,8 @@ function parameterInput(document, parameter) {
 
 // A new server has one tenant, and it is called so in every dialect.
 const STARTING = {
-  tenant: "default", queue: "orders", account_id: "default",
-  organizationId: "default", environmentId: "default", orgId: "default", envId: "default",
+  tenant: "default", account_id: "default", organization: "default", environment: "default", region: "us-east-1",
+  queue: "orders", queue_id: "orders", destination: "orders",
 };
 
 function startingBody(document, content) {

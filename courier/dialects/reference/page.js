@@ -168,7 +168,7 @@ async function start() {
   byId("menu").addEventListener("click", () => showSide(!byId("side").classList.contains("open")));
   byId("search").addEventListener("input", filter);
   listed = (await read("/openapi")).documents;
-  byId("dialects").replaceChildren(...listed.map(({ dialect, title }) => el("a", { href: `#${dialect}`, "data-dialect": dialect }, title)));
+  byId("dialects").replaceChildren(...listed.map(({ dialect, title }) => el("a", { href: `#${dialect}`, "data-dialect": dialect }, title.replace(/^Courier: /, ""))));
   window.addEventListener("hashchange", go);
   await go();
 }
