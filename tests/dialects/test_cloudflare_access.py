@@ -200,3 +200,23 @@ async def test_too_many_requests_of_one_credential_are_told_when_to_come_back(qu
     assert sentence.startswith("too many requests")
     assert responses[-1].headers["retry-after"] == "1"
     assert await queue.count() == 2
+
+
+async def test_queues_that_belong_to_listeners_are_not_there(queue: Queue) -> None:
+    catalog = queue.account.app.services.catalog
+    before = {known.id for known in catalog.all_queues()}
+    kept = catalog.queue_by_id("default", queue.id)
+    await catalog.create_listener(kept, "listener", "http://127.0.0.1:9/", principal="test")
+    hidden = [known.id for known in catalog.all_queues() if known.id not in before]
+    assert hidden
+    assert [listed["queue_id"] for listed in await queue.account.result("GET", "/queues")] == [queue.id]
+    for queue_id in hidden:
+        assert refused(await queue.account.call("GET", f"/queues/{queue_id}"))[:2] == (404, 11000)
+        assert refused(await queue.account.call("POST", f"/queues/{queue_id}/messages", {"body": {}}))[:2] == (
+            404,
+            10104,
+        )
+        order = {"type": "http_pull", "dead_letter_queue": queue_id}
+        (consumer,) = await queue.result("GET", "/consumers")
+        await queue.call("PUT", f"/consumers/{consumer['consumer_id']}", order)
+        assert catalog.queue_by_id("default", queue.id).settings.dead_letter_queue not in hidden

@@ -155,3 +155,18 @@ async def test_whoever_may_not_manage_a_queue_cannot_send_dead_letters_to_it(que
     order = {"type": "http_pull", "dead_letter_queue": "private"}
     assert refused(await limited.call("POST", f"{queue.path}/consumers", order))[:2] == (403, 10000)
     assert (await queue.get())["consumers"] == []
+
+
+async def test_an_annotation_that_is_no_consumer_does_no_harm(queue: Queue, account: Account) -> None:
+    catalog = account.app.services.catalog
+    for nonsense in (5, "x", [], {}, {"id": 1, "type": "http_pull"}, {"type": "moon"}):
+        kept = catalog.queue("default", "orders")
+        await catalog.change_queue(
+            kept,
+            annotations={"cloudflare.consumer": nonsense, "cloudflare.jurisdiction": nonsense},
+            principal="test",
+        )
+        assert (await queue.get())["consumers"] == []
+        assert refused(await queue.call("POST", "/messages/pull", {}))[:2] == (405, 0)
+    await queue.consume()
+    assert await queue.pull() == []

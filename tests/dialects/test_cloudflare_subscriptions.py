@@ -193,4 +193,11 @@ async def test_a_subscription_outlives_a_queue_that_another_dialect_deletes(queu
     manager, reader = await account.with_scopes(Action.MANAGE), await account.with_scopes(Action.BROWSE)
     assert await reader.result("GET", PATH) == []
     assert await manager.result("GET", PATH) == [made]
-    assert await manager.result("DELETE", f"{PATH}/{made['id']}") == made
+    assert (await manager.result("PATCH", f"{PATH}/{made['id']}", {"enabled": False}))["enabled"] is False
+    await manager.result("DELETE", f"{PATH}/{made['id']}")
+    assert await manager.result("GET", PATH) == []
+
+
+async def test_a_destination_may_be_named_instead_of_its_id(queue: Queue, account: Account) -> None:
+    made = await account.result("POST", PATH, order(queue, destination={"type": "queues.queue", "queue_id": "orders"}))
+    assert made["destination"]["queue_id"] == queue.id

@@ -35,7 +35,7 @@ def queue_of(call: Call, action: Action | None) -> Queue:
     """The queue by its id, else by its name; without an action, any right on it lets the caller see it."""
     tenant = tenant_of(call)
     queue = call.services.catalog.queue_of_id(call.params["queue_id"])
-    if queue is None or queue.tenant != tenant:
+    if queue is None or queue.tenant != tenant or queue.owner is not None:
         queue = _queue_of_name(call, tenant)
     if action is not None:
         call.principal.require(action, queue)

@@ -9,7 +9,7 @@ from courier.dialects.cloudflare.errors import Code, Refused
 from courier.dialects.cloudflare.wire import pull as pull_wire
 from courier.dialects.cloudflare.wire import push as push_wire
 from courier.dialects.cloudflare.wire import settle as settle_wire
-from courier.dialects.cloudflare.wire.consumers import ANNOTATION, HTTP_PULL
+from courier.dialects.cloudflare.wire.consumers import HTTP_PULL, consumer_of
 from courier.dialects.cloudflare.wire.envelope import ok
 from courier.web.call import Call, Reply
 
@@ -50,15 +50,15 @@ async def pull(call: Call) -> Reply:
 
 def _pullable(queue: Queue) -> int:
     """How many messages a pull gets unless it says; refused where no consumer has switched pulling on."""
-    consumer = queue.annotations.get(ANNOTATION)
-    if consumer is None or consumer["type"] != HTTP_PULL:
+    consumer = consumer_of(queue)
+    if consumer is None or consumer.type != HTTP_PULL:
         raise Refused(
             Code.NONE,
             "messages cannot be pulled unless http_pull mode is enabled",
             status=405,
             hint=f"create a consumer of type http_pull for queue {queue.name!r}: POST …/queues/{queue.id}/consumers",
         )
-    return consumer.get("batch_size") or limits.PULL_DEFAULT
+    return consumer.batch_size or limits.PULL_DEFAULT
 
 
 def _json_plain(call: Call) -> bool:

@@ -4,7 +4,7 @@ from operator import attrgetter
 
 import msgspec
 
-from courier.core.errors import Forbidden, QueueNotFound
+from courier.core.errors import Forbidden
 from courier.core.model import Action, Record
 from courier.dialects.cloudflare.access import sees, tenant_of
 from courier.dialects.cloudflare.limits import PER_PAGE
@@ -36,8 +36,7 @@ def _by_source(subscription: wire.SubscriptionObject) -> str:
 async def create_subscription(call: Call) -> Reply:
     tenant = tenant_of(call)
     subscription = wire.read_new(call.body)
-    _may_lead_to(call, tenant, subscription.queue_id)
-    return await _put(call, tenant, subscription, None)
+    return await _put(call, tenant, _led(call, tenant, subscription), None)
 
 
 async def get_subscription(call: Call) -> Reply:
@@ -48,15 +47,15 @@ async def edit_subscription(call: Call) -> Reply:
     record = _record(call)
     old = wire.subscription_of(record)
     subscription = wire.read_change(call.body, old)
-    _may_manage(call, old.queue_id, record.tenant)
+    _may_manage(call, record)
     if subscription.queue_id != old.queue_id:
-        _may_lead_to(call, record.tenant, subscription.queue_id)
+        subscription = _led(call, record.tenant, subscription)
     return await _put(call, record.tenant, subscription, record.id)
 
 
 async def delete_subscription(call: Call) -> Reply:
     record = _record(call)
-    _may_manage(call, wire.subscription_of(record).queue_id, record.tenant)
+    _may_manage(call, record)
     await call.services.catalog.delete_record(record.kind, record.tenant, record.id, principal=call.principal.id)
     return ok(wire.write_subscription(record))
 
@@ -66,6 +65,13 @@ async def _put(call: Call, tenant: str, subscription: wire.Subscription, record_
         wire.RECORD, tenant, msgspec.to_builtins(subscription), record_id=record_id, principal=call.principal.id
     )
     return ok(wire.write_subscription(record))
+
+
+def _led(call: Call, tenant: str, subscription: wire.Subscription) -> wire.Subscription:
+    """The subscription with the id of its queue, which may have been called by its name and must be the caller's."""
+    queue = call.services.catalog.queue(tenant, subscription.queue_id)
+    call.principal.require(Action.MANAGE, queue)
+    return msgspec.structs.replace(subscription, queue_id=queue.id)
 
 
 def _record(call: Call) -> Record:
@@ -91,12 +97,9 @@ def _manages_all(call: Call, tenant: str) -> bool:
     return True
 
 
-def _may_lead_to(call: Call, tenant: str, queue_id: str) -> None:
-    call.principal.require(Action.MANAGE, call.services.catalog.queue_by_id(tenant, queue_id))
-
-
-def _may_manage(call: Call, queue_id: str, tenant: str) -> None:
-    try:
-        _may_lead_to(call, tenant, queue_id)
-    except QueueNotFound:
-        call.principal.require_all(Action.MANAGE, tenant)
+def _may_manage(call: Call, record: Record) -> None:
+    queue = call.services.catalog.queue_of_id(wire.subscription_of(record).queue_id)
+    if queue is not None:
+        call.principal.require(Action.MANAGE, queue)
+    else:
+        call.principal.require_all(Action.MANAGE, record.tenant)

@@ -30,8 +30,14 @@ class Consumer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def consumer_of(queue: Queue) -> Consumer | None:
+    """None as well for an annotation that somebody else has put in its place and that is no consumer."""
     document = queue.annotations.get(ANNOTATION)
-    return None if document is None else msgspec.convert(document, Consumer)
+    if document is None:
+        return None
+    try:
+        return msgspec.convert(document, Consumer)
+    except msgspec.ValidationError:
+        return None
 
 
 class ConsumerOrder(msgspec.Struct):

@@ -68,12 +68,17 @@ def _name_refused(name: object) -> Refused:
 
 
 def check_jurisdiction(wanted: str | None, queue: Queue) -> None:
-    if wanted is not None and wanted != queue.annotations.get(JURISDICTION):
+    if wanted is not None and wanted != _jurisdiction(queue):
         raise Refused(
             Code.QUEUE_SETTINGS_INVALID,
             "the jurisdiction of a queue is chosen when it is created and cannot be changed",
             pointer="/jurisdiction",
         )
+
+
+def _jurisdiction(queue: Queue) -> str | None:
+    kept = queue.annotations.get(JURISDICTION)
+    return kept if isinstance(kept, str) else None
 
 
 def read_purge(body: bytes) -> None:
@@ -107,7 +112,7 @@ def write_queue(queue: Queue, *, name_of: Callable[[str], str]) -> QueueObject:
         queue_name=queue.name,
         created_on=instant(queue.created_at),
         modified_on=instant(queue.changed_at),
-        jurisdiction=queue.annotations.get(JURISDICTION, msgspec.UNSET),
+        jurisdiction=_jurisdiction(queue) or msgspec.UNSET,
         consumers=consumers,
         consumers_total_count=len(consumers),
         settings=write_fields(QUEUE, queue.settings),

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from courier.core.errors import CourierError, LeaseLost
+from courier.core.errors import CourierError, InvalidReceipt, LeaseLost
 from courier.core.model import Ack, Release, Settled
 from courier.dialects.cloudflare import limits
 from courier.dialects.cloudflare.errors import Code, Refused
@@ -81,6 +81,7 @@ class PurgeResult(msgspec.Struct):
     warnings: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
+NEVER_GIVEN = "the lease id is not one that this queue handed out"
 SETTLED_BEFORE = "the lease had ended and the message was settled, returned or dropped before; nothing was changed"
 
 
@@ -106,7 +107,7 @@ def _count(receipts: Sequence[str], outcomes: Sequence[Settled | CourierError], 
         if isinstance(outcome, LeaseLost):
             warnings[receipt] = SETTLED_BEFORE
         else:
-            warnings[receipt] = str(outcome)
+            warnings[receipt] = NEVER_GIVEN if isinstance(outcome, InvalidReceipt) else str(outcome)
             count -= 1
     return count
 
