@@ -20,16 +20,13 @@ import msgspec
 from courier.core.errors import CourierError, Unavailable
 from courier.storage.base import Signals
 from courier.storage.sqlite.ledger import Ledger, Operation, Tx
+from courier.storage.sqlite.log import Log
 from courier.storage.sqlite.queries import Q
 from courier.telemetry.histogram import Histogram
 
 T = TypeVar("T")
 Waiting = tuple[Operation, "asyncio.Future[object]"]
 
-CHECKPOINT_CHANGES = 20_000
-"""Row changes after which the log is copied into the database, in the background."""
-LOG_PAGES = 16_384
-"""A log this long (64 MiB) is brought to its end, so that the next commit starts it anew."""
 RECOVERY_MS = 1_000
 TURN_SECONDS = 0.02
 """How long one transaction may keep the event loop; whoever has not had a turn by then comes with the next."""
@@ -55,8 +52,7 @@ class GroupCommit:
     def __init__(
         self,
         db: sqlite3.Connection,
-        checkpoint_db: sqlite3.Connection,
-        log: int,
+        log: Log,
         ledger: Ledger,
         signals: Signals,
         *,
@@ -67,7 +63,6 @@ class GroupCommit:
         self.failure: str | None = None
         self.durable_offset = ledger.next_offset
         self._db = db
-        self._checkpoint_db = checkpoint_db
         self._log = log
         self._ledger = ledger
         self._signals = signals
@@ -77,9 +72,6 @@ class GroupCommit:
         self._pending: list[Waiting] = []
         self._busy = False
         self._sync_thread = ThreadPoolExecutor(1, "courier-sync")
-        self._checkpoint_thread = ThreadPoolExecutor(1, "courier-checkpoint")
-        self._checkpointing = False
-        self._checkpointed_changes = db.total_changes
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
         self._announced: dict[int, int] = {}
@@ -103,7 +95,7 @@ class GroupCommit:
         """Finish what is in hand."""
         await self._idle.wait()
         self._sync_thread.shutdown()
-        self._checkpoint_thread.shutdown()
+        self._log.finish()
 
     # -- one commit -------------------------------------------------------------------------------------------
 
@@ -122,7 +114,7 @@ class GroupCommit:
         self.metrics.operations += len(results)
         self.metrics.batch_sizes.observe(len(results))
         started = perf_counter()
-        syncing = asyncio.get_running_loop().run_in_executor(self._sync_thread, self._sync, self._log)
+        syncing = asyncio.get_running_loop().run_in_executor(self._sync_thread, self._sync, self._log.descriptor)
         syncing.add_done_callback(lambda done: self._synced(done, results, started))
 
     def _run_together(self, batch: list[Waiting]) -> list[tuple["asyncio.Future[object]", object]]:
@@ -206,13 +198,10 @@ class GroupCommit:
         else:
             self._busy = False
             self._idle.set()
-        if self._db.total_changes - self._checkpointed_changes > CHECKPOINT_CHANGES and not self._checkpointing:
-            self._start_checkpoint()
+        self._log.tend()
 
     def _commit_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self._commit)
-
-    # -- care of the log --------------------------------------------------------------------------------------
 
     def _recover(self) -> bool:
         """After a failed sync: write all pages anew through a checkpoint, at most once a second."""
@@ -220,34 +209,14 @@ class GroupCommit:
             return False
         self._retry_at = perf_counter() + RECOVERY_MS / 1_000
         try:
-            busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            if busy:
+            if not self._log.cut():
                 return False
-            self._sync(self._log)
+            self._sync(self._log.descriptor)
         except (sqlite3.Error, OSError) as error:
             self.failure = f"the disk did not take the last write: {error}"
             return False
         self.failure = None
         return True
-
-    def _start_checkpoint(self) -> None:
-        self._checkpointing = True
-        self._checkpointed_changes = self._db.total_changes
-        copying = asyncio.get_running_loop().run_in_executor(self._checkpoint_thread, self._copy_log)
-        copying.add_done_callback(self._copied_log)
-
-    def _copy_log(self) -> int:
-        """Copy the log into the database while commits go on; returns how long the log is."""
-        _, pages, _ = self._checkpoint_db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        return int(pages)
-
-    def _copied_log(self, done: "asyncio.Future[int]") -> None:
-        self._checkpointing = False
-        if done.cancelled() or done.exception():
-            return
-        if done.result() > LOG_PAGES and not self._db.in_transaction:
-            # What came since is little; with nothing left to copy the next commit starts the log from its beginning.
-            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def _take_turns(tx: Tx, operations: list[Operation]) -> list[object]:

@@ -20,6 +20,7 @@ from courier.storage.sqlite import browsing, care, leasing, passing, sending
 from courier.storage.sqlite.commit import GroupCommit, Metrics
 from courier.storage.sqlite.connection import DATABASE, connect, migrate, prepare, sync_directory
 from courier.storage.sqlite.ledger import Ledger, Tally, Tx
+from courier.storage.sqlite.log import PAGE_BYTES, Log
 from courier.storage.sqlite.queries import Q
 
 T = TypeVar("T")
@@ -69,7 +70,6 @@ class SqliteStore:
             raise
         self._commit = GroupCommit(
             self._db,
-            self._checkpoint_db,
             self._log,
             self._ledger,
             signals,
@@ -81,13 +81,13 @@ class SqliteStore:
         path = self.path / DATABASE
         self._db = connect(path)
         migrate(self._db)
-        self._checkpoint_db = connect(path)
+        self._copier = connect(path)
         self._reader = connect(path, read_only=True)
         self.sealer = Sealer(self._seal_key())
         self._load()
         # The log exists now, and stays for as long as a connection is open.
-        self._log = os.open(f"{path}-wal", os.O_RDWR)
-        os.fsync(self._log)
+        self._log = Log(self._db, self._copier, path, spare_bytes=self._min_free_bytes, disk_is_low=self._is_disk_low)
+        os.fsync(self._log.descriptor)
         sync_directory(self.path)
 
     def _seal_key(self) -> bytes:
@@ -111,9 +111,9 @@ class SqliteStore:
     async def close(self) -> None:
         await self._commit.close()
         self._reader.close()
-        self._checkpoint_db.close()
+        self._copier.close()
         self._db.close()
-        os.close(self._log)
+        self._log.close()
         self._lock.release()
 
     @property
@@ -133,11 +133,25 @@ class SqliteStore:
         return self._full
 
     def _look_at_disk(self) -> str | None:
-        stat = os.statvfs(self.path)
-        free = stat.f_bavail * stat.f_frsize
+        free = self._free_bytes()
         if free >= self._min_free_bytes:
             return None
+        # Room inside the database is as good, as long as the log itself has some on the disk.
+        if free >= self._min_free_bytes // 4 and free + self._inner_free_bytes() >= self._min_free_bytes:
+            return None
         return f"the disk is almost full ({free // 1024} KiB left); free some space, or receive and ack messages"
+
+    def _is_disk_low(self) -> bool:
+        return self._free_bytes() < self._min_free_bytes
+
+    def _free_bytes(self) -> int:
+        stat = os.statvfs(self.path)
+        return stat.f_bavail * stat.f_frsize
+
+    def _inner_free_bytes(self) -> int:
+        """What messages that are gone have left free inside the database."""
+        (pages,) = self._db.execute("PRAGMA freelist_count").fetchone()
+        return int(pages) * PAGE_BYTES
 
     # -- control plane ----------------------------------------------------------------------------------------
 
