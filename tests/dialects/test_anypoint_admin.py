@@ -1,5 +1,6 @@
 """The admin API: destinations, queues, exchanges, bindings, client apps, regions."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,12 @@ async def test_creating_a_queue_again_keeps_what_it_is(mq: AnypointCaller) -> No
     again = await mq.queue("orders", defaultLockTtl=MINUTE)
     assert again == NEW_QUEUE | {"defaultTtl": HOUR, "encrypted": True, "defaultLockTtl": MINUTE}
     assert len(await mq.consume("orders")) == 1
+
+
+async def test_two_who_create_the_same_thing_at_once_both_get_it(mq: AnypointCaller) -> None:
+    for path in ("/destinations/queues/orders", "/destinations/exchanges/news"):
+        answers = await asyncio.gather(*(mq.admin("PUT", path, json={"encrypted": True}) for _ in range(5)))
+        assert {(answer.status, answer.body) for answer in answers} == {(200, answers[0].body)}
 
 
 async def test_numbers_may_be_strings_and_nulls_are_nothing(mq: AnypointCaller) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from courier.core.errors import ExchangeNotFound
+from courier.core.errors import AlreadyExists, ExchangeNotFound
 from courier.core.model import Binding, Exchange, Queue, Rule
 from courier.dialects.anypoint import admin_wire, limits, place, rights
 from courier.dialects.anypoint.admin_queues import page
@@ -21,11 +21,15 @@ async def read_exchange(call: Call) -> Reply:
 async def put_exchange(call: Call) -> Reply:
     """Create the exchange; where it exists, change what the body gives."""
     tenant = place.tenant(call)
-    try:
-        exchange = call.services.catalog.exchange(tenant, call.params["exchange"])
-    except ExchangeNotFound:
+    exchange = _find(call, tenant)
+    if exchange is None:
         rights.require_all(call, tenant, rights.ADMINISTER)
-        return reply(admin_wire.write_exchange(await _create(call, tenant)))
+        try:
+            return reply(admin_wire.write_exchange(await _create(call, tenant)))
+        except AlreadyExists:
+            exchange = _find(call, tenant)
+            if exchange is None:  # the name is a queue's; else somebody was quicker than we
+                raise
     return await _change(call, exchange)
 
 
@@ -37,6 +41,13 @@ async def delete_exchange(call: Call) -> Reply:
     exchange = _administered(call)
     await call.services.catalog.delete_exchange(exchange, principal=call.principal.id)
     return NOTHING
+
+
+def _find(call: Call, tenant: str) -> Exchange | None:
+    try:
+        return call.services.catalog.exchange(tenant, call.params["exchange"])
+    except ExchangeNotFound:
+        return None
 
 
 async def _create(call: Call, tenant: str) -> Exchange:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from courier.catalog import Catalog
-from courier.core.errors import Invalid, QueueNotFound
+from courier.core.errors import AlreadyExists, Invalid, QueueNotFound
 from courier.core.model import Exchange, Json, Kind, Queue, QueueSettings
 from courier.dialects.anypoint import admin_wire, limits, place, rights
 from courier.dialects.anypoint.asking import NOTHING, choice, number, read_object, reply, reply_list, starts_with
@@ -57,11 +57,15 @@ async def put_queue(call: Call) -> Reply:
     """Create the queue; where it exists, change what the body gives and keep the rest."""
     tenant = place.tenant(call)
     body = read_object(call)
-    try:
-        queue = call.services.catalog.queue(tenant, call.params["queue"])
-    except QueueNotFound:
+    queue = _find(call, tenant)
+    if queue is None:
         rights.require_all(call, tenant, rights.ADMINISTER)
-        return _entity(call, await _create(call, tenant, body))
+        try:
+            return _entity(call, await _create(call, tenant, body))
+        except AlreadyExists:
+            queue = _find(call, tenant)
+            if queue is None:  # the name is an exchange's; else somebody was quicker than we
+                raise
     rights.require(call, queue, rights.ADMINISTER)
     return _entity(call, await _change(call, queue, body, forget_dead_letters=False))
 
@@ -98,6 +102,13 @@ def _entity(call: Call, queue: Queue) -> Reply:
     return reply(admin_wire.write_queue(queue, call.services.catalog))
 
 
+def _find(call: Call, tenant: str) -> Queue | None:
+    try:
+        return call.services.catalog.queue(tenant, call.params["queue"])
+    except QueueNotFound:
+        return None
+
+
 async def _create(call: Call, tenant: str, body: dict[str, Any]) -> Queue:
     limits.check_name(call.params["queue"], strict=place.is_strict(call))
     kind = Kind.FIFO if admin_wire.read_flag(body, "fifo") else Kind.STANDARD
@@ -117,8 +128,8 @@ async def _change(call: Call, queue: Queue, body: dict[str, Any], *, forget_dead
         raise Invalid("fifo is decided when a queue is created; create another queue")
     return await call.services.catalog.change_queue(
         queue,
-        settings=_settings(
-            call, queue.tenant, queue.kind, queue.settings, body, forget_dead_letters=forget_dead_letters
+        settings=lambda present: _settings(
+            call, queue.tenant, queue.kind, present, body, forget_dead_letters=forget_dead_letters
         ),
         annotations=_annotations(queue.annotations, body),
         principal=call.principal.id,

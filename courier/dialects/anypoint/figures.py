@@ -25,6 +25,9 @@ MOVED_KINDS = {EventKind.DEAD_LETTERED, EventKind.MOVED, EventKind.REDRIVEN}
 UNLEASED_KINDS = {EventKind.RELEASED, EventKind.LEASE_EXPIRED}
 DELETED_KINDS = {EventKind.QUEUE_DELETED, EventKind.EXCHANGE_DELETED}
 
+OUTBOX = "~"
+"""How the names of queues begin that belong to listeners: nobody sends to those or receives from them."""
+
 Row = list[int]
 
 
@@ -82,7 +85,7 @@ class Figures:
                 series.forget(now)
 
     def take(self, event: Event, now: int) -> None:
-        if event.queue_id is None:
+        if event.queue_id is None or (event.queue or "").startswith(OUTBOX):
             return
         if event.kind == EventKind.PUBLISHED:
             self._take_published(event, now)
