@@ -155,6 +155,8 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, object]:
     for name, text in environ.items():
         if not name.startswith("COURIER_") or name in CLIENT_VARIABLES:
             continue
+        if name == "COURIER_ROOT_TOKEN" and not text:
+            continue  # how a shell or a container says that there is none: one is made
         key = VARIABLES.get(name)
         if key is None:
             raise ConfigError(f"the variable {name} is not a setting")

@@ -55,8 +55,8 @@ class Arrivals:
             future.cancel()
             with contextlib.suppress(ValueError):
                 waiters.remove(future)
-            if not waiters:
-                self._waiters.pop(queue_key, None)
+            if not waiters and self._waiters.get(queue_key) is waiters:  # others may have begun a line of their own
+                del self._waiters[queue_key]
 
     def close(self) -> None:
         """Let everybody who waits go home."""

@@ -6,6 +6,15 @@ from courier.core.errors import Forbidden
 from courier.core.model import Action, Exchange, Queue, Scope
 
 
+VERBS = {
+    Action.SEND: "send to",
+    Action.RECEIVE: "receive from",
+    Action.BROWSE: "browse",
+    Action.MANAGE: "manage",
+    Action.STATS: "read the figures of",
+}
+
+
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """`tenant` is None for root, who may do everything everywhere."""
 
@@ -36,7 +45,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
                 "*" in scope.queues or target.name in scope.queues or target.id in scope.queues
             ):
                 return
-        raise Forbidden(action, f"{target.name!r}")
+        raise Forbidden(VERBS[action], f"{target.name!r}")
 
     def require_all(self, action: Action, tenant: str) -> None:
         """The right to act on the whole tenant: lists, new queues, credentials."""
@@ -44,7 +53,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             return
         self.require_tenant(tenant)
         if not any(scope.action is action and "*" in scope.queues for scope in self.scopes):
-            raise Forbidden(action, f"all of tenant {tenant!r}")
+            raise Forbidden(VERBS[action], f"all of tenant {tenant!r}")
 
     def may(self, action: Action, target: Queue | Exchange) -> bool:
         try:

@@ -131,7 +131,7 @@ def test_a_credential_opens_what_it_may_and_nothing_else(courier: Courier, tenan
     shop = {"COURIER_TOKEN": made["secret"]}
     courier.ok("send", "orders", "x", **shop)
     refused = courier("receive", "orders", **shop)
-    assert (refused.code, "may not receive" in refused.err) == (4, True)
+    assert (refused.code, "may not receive from" in refused.err) == (4, True)
     assert courier("queues", "create", "other", **shop).code == 4
     assert courier("queues", "list", "--tenant", "default", **shop).code == 4
     listed = courier.ok("credentials", "list").lines[1].split()

@@ -132,3 +132,7 @@ def test_a_file_that_is_not_toml_says_where(file):
 )
 def test_settings_that_make_no_sense_together_are_refused(flags, sentence):
     assert refusal(flags=flags) == sentence
+
+
+def test_an_empty_root_token_is_none() -> None:
+    assert load(environ={"COURIER_ROOT_TOKEN": ""}).root_token is None
