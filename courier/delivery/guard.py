@@ -157,7 +157,8 @@ def refusal(address: Address) -> str | None:
 
 
 def literal_address(host: str) -> Address | None:
-    """The address that a host spells, in any way that the system would read as one; None for a name."""
+    """The address that a host spells, in any way that a system would read as one; None for a name."""
+    host = host.removesuffix(".")
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -15,8 +15,8 @@ class Pace(msgspec.Struct):
     def allowance(self, requests_per_second: float, *, now: int) -> int:
         """How many calls may begin now."""
         gap = SECOND / requests_per_second
-        behind = now + _burst(gap) - max(self.next_at, now)
-        return max(0, int(behind / gap))
+        spare = _burst(gap) - max(self.next_at - now, 0.0)
+        return max(0, int(spare / gap + 1e-6))
 
     def spend(self, count: int, requests_per_second: float, *, now: int) -> None:
         self.next_at = max(self.next_at, now) + count * SECOND / requests_per_second

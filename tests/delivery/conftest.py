@@ -1,0 +1,79 @@
+"""Courier without a socket, with receivers that have one."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from courier.clock import FakeClock
+from courier.core.model import Counters, Draft, Listener, ListenerSettings, Queue, Sent
+from courier.delivery import DeliveryAttempt, Health
+from tests.support.inprocess import InProcess, courier_app
+from tests.support.receiver import Receiver, receiving, until
+
+LOOPBACK = ("127.0.0.0/8",)
+
+
+class Post:
+    """A queue and its listeners, as a test speaks of them."""
+
+    def __init__(self, app: InProcess) -> None:
+        self.app = app
+        self.services = app.services
+        self.clock: Any = app.clock
+        self.broker = app.services.broker
+        self.catalog = app.services.catalog
+        self.deliveries = app.services.deliveries
+
+    async def queue(self, name: str = "orders", **facts: Any) -> Queue:
+        return await self.catalog.create_queue("default", name, principal="test", **facts)
+
+    async def listen(self, queue: Queue, url: str, name: str = "shop", **settings: Any) -> Listener:
+        """A listener; keys that are no settings are facts of the listener itself."""
+        facts = {key: settings.pop(key) for key in ("liveness_url", "secrets") if key in settings}
+        facts.setdefault("secrets", (self.deliveries.new_secret(),))
+        return await self.catalog.create_listener(
+            queue, name, url, settings=ListenerSettings(**settings), principal="test", **facts
+        )
+
+    async def send(self, queue: Queue, *bodies: bytes, **facts: Any) -> list[Sent]:
+        drafts = [Draft(body=body, content_type="text/plain", **facts) for body in bodies]
+        sent = await self.broker.send(queue, drafts, principal="test")
+        assert all(isinstance(one, Sent) for one in sent)
+        return sent  # type: ignore[return-value]
+
+    def now(self, listener: Listener) -> Listener:
+        """The listener as it is by now."""
+        queue = self.catalog.queue_by_id(listener.tenant, listener.queue_id)
+        return self.catalog.listener(queue, listener.id)
+
+    async def attempts(self, listener: Listener, count: int) -> list[DeliveryAttempt]:
+        """The log, newest first, once it has so many lines."""
+        await until(lambda: len(self.deliveries._log._recent.get(listener.id, ())) >= count)
+        return await self.deliveries.log(listener)
+
+    async def waiting(self, listener: Listener) -> Counters:
+        return await self.broker.counters(self.catalog.outbox(listener))
+
+    async def dead(self, listener: Listener) -> Counters:
+        return await self.broker.counters(self.catalog.dead_letters(listener))
+
+    def health(self, listener: Listener) -> Health:
+        return self.deliveries.health(listener)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def post(tmp_path, clock: FakeClock) -> AsyncIterator[Post]:
+    async with courier_app(tmp_path, clock=clock, delivery_allow=LOOPBACK) as app:
+        yield Post(app)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as one:
+        yield one

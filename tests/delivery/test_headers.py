@@ -1,0 +1,131 @@
+"""The head of a delivery, and what nobody can smuggle into it."""
+
+import pytest
+
+from courier.core.errors import Invalid
+from courier.core.model import Message, Secret, State
+from courier.delivery.headers import check_headers, event_lines, fixed_lines, message_lines
+
+NOW = 1_700_000_000_500
+SECRET = Secret(value="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", created_at=0)
+
+
+def message(**facts) -> Message:
+    defaults = {
+        "seq": 1, "id": "m1", "state": State.LEASED, "body": b"hello", "content_type": "text/plain", "attributes": {},
+        "attempts": 1, "sent_at": NOW, "entered_at": NOW, "due_at": NOW, "discard_at": NOW,
+    }  # fmt: skip
+    return Message(**{**defaults, **facts})
+
+
+def lines(**facts) -> dict[str, str]:
+    return read(message_lines(message(**facts), (SECRET,), now=NOW))
+
+
+def read(text: bytes) -> dict[str, str]:
+    parts = text.decode().split("\r\n")
+    assert parts.pop() == ""
+    return dict(part.split(": ", 1) for part in parts)
+
+
+def test_a_delivery_says_what_it_is_and_proves_whose() -> None:
+    head = lines()
+    assert head["Content-Type"] == "text/plain"
+    assert head["webhook-id"] == "m1"
+    assert head["webhook-timestamp"] == "1700000000"
+    assert head["webhook-signature"].startswith("v1,")
+
+
+def test_without_a_secret_there_is_no_signature() -> None:
+    assert b"webhook-signature" not in message_lines(message(), (), now=NOW)
+
+
+def test_a_trace_goes_on() -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    assert lines(trace=trace)["traceparent"] == trace
+    assert "traceparent" not in lines(trace="x\r\nevil: 1")
+
+
+@pytest.mark.parametrize("bad", ["text/plain\r\nevil: 1", "text/plain\nevil: 1", "t\x00", "tüxt/plain", ""])
+def test_a_content_type_cannot_carry_a_header_in(bad: str) -> None:
+    assert lines(content_type=bad)["Content-Type"] == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("message_id", "shown"),
+    [
+        ("order-1_2", "order-1_2"),
+        ("order.1", "order%2E1"),
+        ("a\r\nevil: 1", "a%0D%0Aevil:%201"),
+        ("größe", "gr%C3%B6%C3%9Fe"),
+        ("100%", "100%25"),
+    ],
+)
+def test_an_id_is_written_so_that_it_can_be_read_in_one_way_only(message_id: str, shown: str) -> None:
+    assert lines(id=message_id)["webhook-id"] == shown
+
+
+def test_the_fixed_lines_name_us_unless_the_listener_does() -> None:
+    assert b"User-Agent: Courier/" in fixed_lines({}, None)
+    assert b"Courier/" not in fixed_lines({"user-agent": "mine"}, None)
+
+
+def test_an_authorization_wins_over_a_header_of_that_name() -> None:
+    text = fixed_lines({"authorization": "old"}, "Bearer new")
+    assert b"Bearer new" in text
+    assert b"old" not in text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil"},
+        {"content-length": "1"},
+        {"Transfer-Encoding": "chunked"},
+        {"Connection": "close"},
+        {"Webhook-Id": "x"},
+        {"ce-id": "x"},
+        {"x y": "1"},
+        {"x:": "1"},
+        {"": "1"},
+        {"x": "a\r\nb: c"},
+        {"x": "ü"},
+        {"x": "a" * 5_000},
+        {f"x{n}": "1" for n in range(60)},
+    ],
+)
+def test_headers_that_cannot_be_a_listeners_own(headers: dict[str, str]) -> None:
+    with pytest.raises(Invalid):
+        check_headers(headers)
+
+
+def test_headers_that_can() -> None:
+    check_headers({"X-Shop": "1", "Authorization": "Bearer x", "Cookie": "a=b"})
+
+
+def test_cloudevents_in_binary_mode() -> None:
+    event = read(
+        event_lines(
+            message(attributes={"type": "order.paid", "region": "eu", "n": 5, "ok": True, "Not-An-Extension": "x"}),
+            tenant="acme",
+            queue="orders",
+        )
+    )
+    assert event == {
+        "ce-specversion": "1.0",
+        "ce-id": "m1",
+        "ce-source": "/tenants/acme/queues/orders",
+        "ce-type": "order.paid",
+        "ce-time": "2023-11-14T22:13:20.500Z",
+        "ce-region": "eu",
+        "ce-n": "5",
+        "ce-ok": "true",
+    }
+
+
+def test_an_attribute_cannot_carry_a_header_in_or_pose_as_the_event() -> None:
+    event = read(
+        event_lines(message(attributes={"note": "a\r\nevil: 1", "id": "x", "time": "x"}), tenant="t", queue="q")
+    )
+    assert event["ce-note"] == "a%0D%0Aevil: 1"
+    assert event["ce-id"] == "m1"
