@@ -93,7 +93,7 @@ async def running(
     clock = clock or SystemClock()
     store = SqliteStore(settings.data, min_free_bytes=settings.min_free_bytes)
     arrivals, catalog = Arrivals(clock), Catalog(store, clock)
-    timekeeper = Timekeeper(store, clock, journal_ms=settings.journal_age_ms)
+    timekeeper = Timekeeper(store, clock, journal_ms=settings.journal_age_ms, journal_bytes=settings.journal_bytes)
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals)
     deliveries = _deliveries(settings, broker, catalog, clock)
 

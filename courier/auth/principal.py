@@ -5,7 +5,6 @@ import msgspec
 from courier.core.errors import Forbidden
 from courier.core.model import Action, Exchange, Queue, Scope
 
-
 VERBS = {
     Action.SEND: "send to",
     Action.RECEIVE: "receive from",

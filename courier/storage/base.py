@@ -173,6 +173,9 @@ class Store(Protocol):
     async def offset_at(self, at: int) -> int:
         """The offset of the first event that was committed at `at` or later; the next offset when there is none."""
 
+    async def offset_keeping(self, size: int) -> int:
+        """The offset from which on the journal's events fill at most `size` bytes."""
+
     async def trim_events(self, *, before: int) -> int:
         """Forget events below `before`, as far as whole commits allow; returns the oldest offset that is left."""
 

@@ -18,10 +18,13 @@ log = logging.getLogger(__name__)
 class Timekeeper:
     """Run it as one task beside the server. `due` is the store's way to say that something will happen sooner."""
 
-    def __init__(self, store: Store, clock: Clock, *, journal_ms: int | None = None) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, *, journal_ms: int | None = None, journal_bytes: int | None = None
+    ) -> None:
         self._store = store
         self._clock = clock
         self._journal_ms = journal_ms
+        self._journal_bytes = journal_bytes
         self._next_trim_at = 0
         self._wake_at = 0
         self._sooner = asyncio.Event()
@@ -62,10 +65,14 @@ class Timekeeper:
                     task.cancel()
 
     async def _trim(self, now: int) -> None:
-        """Forget events that are older than the journal is meant to be."""
-        if self._journal_ms is None or now < self._next_trim_at:
+        """Forget events that are older, or more, than the journal is meant to hold."""
+        if now < self._next_trim_at:
             return
         self._next_trim_at = now + TICK_MS
-        before = await self._store.offset_at(now - self._journal_ms)
-        if before > (await self._store.span()).oldest:
-            await self._store.trim_events(before=before)
+        ends = [(await self._store.span()).oldest]
+        if self._journal_ms is not None:
+            ends.append(await self._store.offset_at(now - self._journal_ms))
+        if self._journal_bytes is not None:
+            ends.append(await self._store.offset_keeping(self._journal_bytes))
+        if max(ends) > ends[0]:
+            await self._store.trim_events(before=max(ends))

@@ -302,3 +302,13 @@ async def test_trimming_nothing_changes_nothing(rig: Rig) -> None:
     await busy_hour(rig)
     assert await rig.store.trim_events(before=0) == 0
     assert (await entries(rig))[0].offset == 0
+
+
+async def test_the_journal_keeps_no_more_than_it_may(rig: Rig) -> None:
+    await rig.create("orders")
+    for n in range(20):
+        await rig.send("orders", b"x" * 1_000, id=str(n))
+    before = await rig.store.offset_keeping(5_000)
+    kept = await rig.store.read_events(start=before, limit=100)
+    assert [entry.event.message_id for entry in kept] == ["16", "17", "18", "19"]
+    assert await rig.store.offset_keeping(10**9) == (await rig.store.span()).oldest

@@ -174,6 +174,12 @@ DELETE FROM journal WHERE start + count <= :before AND start < (SELECT max(start
 -- Where the first commit after an instant starts.
 SELECT min(start) FROM journal WHERE at >= ?;
 
+-- name: offset_keeping
+-- The end of the newest commit that, with all that came after it, is too much.
+SELECT max(start + count) FROM (
+    SELECT start, count, sum(length(events)) OVER (ORDER BY start DESC) AS kept FROM journal
+) WHERE kept > ?;
+
 -- name: read_records
 SELECT kind, tenant, id, slot, document FROM record;
 

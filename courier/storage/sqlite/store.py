@@ -421,6 +421,10 @@ class SqliteStore:
         found = self._db.execute(Q.offset_at, (at,)).fetchone()[0]
         return self._ledger.next_offset if found is None else int(found)
 
+    async def offset_keeping(self, size: int) -> int:
+        found = await asyncio.to_thread(lambda: self._reader.execute(Q.offset_keeping, (size,)).fetchone()[0])
+        return self._oldest_offset if found is None else int(found)
+
     # -- care -------------------------------------------------------------------------------------------------
 
     async def check(self) -> list[str]:
