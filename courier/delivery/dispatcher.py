@@ -171,6 +171,10 @@ class Dispatcher:
         if rate := lane.listener.settings.requests_per_second:
             lane.pace.spend(len(leases), rate, now=self._clock.now())
         lane.waiting.extend(leases)
+        lane.used = lane.used or bool(leases)
+        if not lane.used and not lane.hungry:
+            self._lanes.pop(lane.outbox.key, None)  # it was only a look: an idle listener costs nothing
+            return
         self._dispatch(lane)
         self._pump(lane)
 
@@ -251,9 +255,9 @@ class Dispatcher:
         )
         note = note_of(attempt)
         if isinstance(decided, Delivered):
-            self._settler.settle(lane, Ack(lease.receipt, note), attempt)
+            self._settler.settle(lane, Ack(lease.receipt, note), attempt, then=self._pump)
         else:
-            self._settler.settle(lane, Release(lease.receipt, decided.delay_ms, note), attempt)
+            self._settler.settle(lane, Release(lease.receipt, decided.delay_ms, note), attempt, then=self._pump)
 
     def _dice(self, answer: Answer) -> float:
         if answer.status is not None and 200 <= answer.status <= 299:

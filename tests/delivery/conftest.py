@@ -11,7 +11,8 @@ from courier.delivery import DeliveryAttempt, Health
 from tests.support.inprocess import InProcess, courier_app
 from tests.support.receiver import Receiver, receiving, until
 
-LOOPBACK = ("127.0.0.0/8",)
+COURIER: dict[str, Any] = {"delivery_allow": ("127.0.0.0/8",), "dialects": ("native", "cloudflare", "anypoint")}
+"""A Courier that may deliver to this machine."""
 
 
 class Post:
@@ -69,7 +70,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def post(tmp_path, clock: FakeClock) -> AsyncIterator[Post]:
-    async with courier_app(tmp_path, clock=clock, delivery_allow=LOOPBACK) as app:
+    async with courier_app(tmp_path, clock=clock, **COURIER) as app:
         yield Post(app)
 
 
