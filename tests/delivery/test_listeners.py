@@ -48,7 +48,7 @@ async def test_a_dead_listener_does_not_hold_up_another(post: Post, receiver: Re
         live = await post.listen(queue, receiver.url, "live")
         await post.send(queue, *[b"x"] * 200)
         await dead.wait(8)
-        await until(lambda: post.health(live).success_count == 200)
+        await post.delivered(live, 200)
         assert len(dead.requests) == 8
 
 
@@ -77,7 +77,7 @@ async def test_an_ordered_listener_gets_one_at_a_time_in_order_whatever_fails(
     await post.attempts(listener, 6)
     assert (await post.waiting(listener)).total_count == 15
     clock.advance(ms=6 * SECOND)
-    await until(lambda: post.health(listener).success_count == 20)
+    await post.delivered(listener, 20)
     assert receiver.bodies == [*bodies[:6], *bodies[5:]]
     assert receiver.most_at_once == 1
 
@@ -87,7 +87,7 @@ async def test_an_ordered_listener_of_a_fifo_queue(post: Post, receiver: Receive
     listener = await post.listen(queue, receiver.url, ordered=True)
     for number in range(10):
         await post.send(queue, b"%d" % number, group=f"g{number % 2}")
-    await until(lambda: post.health(listener).success_count == 10)
+    await post.delivered(listener, 10)
     assert receiver.bodies == [b"%d" % number for number in range(10)]
 
 
@@ -104,7 +104,7 @@ async def test_no_more_deliveries_are_under_way_than_the_listener_takes(post: Po
     await post.send(queue, *[b"x"] * 30)
     await receiver.wait(3)
     gate.set()
-    await until(lambda: post.health(listener).success_count == 30)
+    await post.delivered(listener, 30)
     assert receiver.most_at_once == 3
     assert receiver.connection_count == 3  # and the connections are used again
 

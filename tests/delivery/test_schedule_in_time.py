@@ -56,7 +56,7 @@ async def test_a_breaker_spares_a_dead_receiver_and_the_attempts_of_what_waits(
     clock.advance(ms=60 * SECOND)
     await until(lambda: len(receiver.requests) >= TRIP_COUNT + 41)
     await until(lambda: post.health(listener).breaker is BreakerState.CLOSED)
-    await until(lambda: post.health(listener).success_count == 40)
+    await post.delivered(listener, 40)
     assert (await post.waiting(listener)).total_count == 0
 
 
