@@ -1,7 +1,7 @@
 """Changes to credentials."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,10 +26,11 @@ class Credentials(Shelf):
         scopes: Sequence[Scope] | None = None,
         expires_at: int | None = None,
         requests_per_second: float | None = None,
-        annotations: dict[str, Json] | None = None,
+        enabled: bool = True,
+        annotations: dict[str, Json] | Callable[[str], dict[str, Json]] | None = None,
         principal: str,
     ) -> tuple[Credential, str]:
-        """A new credential and its secret, which nobody can ask for again."""
+        """A new credential and its secret, which nobody can ask for again; annotations may be made from the secret."""
         secret = self._mint_secret()
         async with self._writing:
             self.tenant(tenant)
@@ -42,7 +43,8 @@ class Credentials(Shelf):
                 scopes=tuple(scopes) if scopes is not None else tuple(Scope(action) for action in Action),
                 expires_at=expires_at,
                 requests_per_second=requests_per_second,
-                annotations=annotations or {},
+                enabled=enabled,
+                annotations=(annotations(secret) if callable(annotations) else annotations) or {},
                 created_at=now,
                 changed_at=now,
             )
