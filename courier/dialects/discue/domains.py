@@ -10,6 +10,7 @@ from courier.core.model import Record
 from courier.dialects.discue import limits, rights
 from courier.dialects.discue.access import tenant_of
 from courier.dialects.discue.paging import cut
+from courier.dialects.discue.rights import Right
 from courier.dialects.discue.wire import domains as wire
 from courier.dialects.discue.wire.answers import answer, path_of
 from courier.dialects.discue.wire.domains import Domain
@@ -25,9 +26,10 @@ class Domains:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def list_domains(self, call: Call) -> Reply:
-        rights.require(call, rights.READ_DOMAINS)
+        rights.require_some(call, rights.READ_DOMAINS)
         path = path_of("domains")
-        shown, headers = cut(call, _records(call), read_page(call), path)
+        visible = [record for record in _records(call) if rights.allows(call, rights.READ_DOMAINS, record.id)]
+        shown, headers = cut(call, visible, read_page(call), path)
         children = [(wire.domain_of(record).alias, wire.domain_path(record)) for record in shown]
         written = [wire.write_domain(record) for record in shown]
         return answer(call, {"domains": written}, path, children=children, headers=headers)
@@ -52,15 +54,13 @@ class Domains:
 
     async def get_domain(self, call: Call) -> Reply:
         """The domain, whose challenge is tried now unless it has been met, has expired or was tried just before."""
-        rights.require(call, rights.READ_DOMAINS)
-        record = _record(call)
+        record = _record(call, rights.READ_DOMAINS)
         await self._try(call, record)
-        return _written(call, _record(call))
+        return _written(call, _record(call, rights.READ_DOMAINS))
 
     async def change_domain(self, call: Call) -> Reply:
         """Give it another alias; a challenge that has expired is replaced by a new one."""
-        rights.require(call, rights.CHANGE_DOMAINS)
-        record = _record(call)
+        record = _record(call, rights.CHANGE_DOMAINS)
         domain = wire.domain_of(record)
         alias = wire.read_alias(call.body, domain)
         if alias != domain.alias:
@@ -71,8 +71,7 @@ class Domains:
         return _written(call, record if changed == domain else await _put(call, changed, record.id))
 
     async def delete_domain(self, call: Call) -> Reply:
-        rights.require(call, rights.CHANGE_DOMAINS)
-        record = _record(call)
+        record = _record(call, rights.CHANGE_DOMAINS)
         await call.services.catalog.delete_record(record.kind, record.tenant, record.id, principal=call.principal.id)
         self._asked.pop(record.id, None)
         return answer(call, {}, wire.domain_path(record))
@@ -129,7 +128,8 @@ def _records(call: Call) -> list[Record]:
     return call.services.catalog.records(wire.RECORD, tenant_of(call))
 
 
-def _record(call: Call) -> Record:
+def _record(call: Call, right: Right) -> Record:
+    rights.require(call, right, call.params["domain_id"])
     return call.services.catalog.record(wire.RECORD, tenant_of(call), call.params["domain_id"])
 
 

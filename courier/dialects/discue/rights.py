@@ -82,6 +82,8 @@ RESOURCES: dict[str, dict[Access, tuple[Right, ...]]] = {
     "domains": {"read": (READ_DOMAINS,), "write": (CHANGE_DOMAINS,)},
 }
 """What each scope is worth: needed to hand it out, and shown of a credential that was made in our words."""
+TENANT_WIDE = frozenset({"events", "stats", "domains"})
+"""What no queue has for itself."""
 
 
 def allows(call: Call, right: Right, *names: str) -> bool:
@@ -196,7 +198,11 @@ def in_their_words(credential: Credential) -> Grants:
     if (grants := grants_of(credential)) is not None:
         return grants
     found = {resource: _best_grant(credential.scopes, worth) for resource, worth in RESOURCES.items()}
-    return {resource: grant for resource, grant in found.items() if grant is not None}
+    return {
+        resource: grant
+        for resource, grant in found.items()
+        if grant is not None and (resource not in TENANT_WIDE or grant.targets == EVERYTHING)
+    }
 
 
 def _best_grant(scopes: Sequence[Scope], worth: dict[Access, tuple[Right, ...]]) -> Grant | None:
