@@ -47,7 +47,7 @@ async def change_queue(call: Call) -> Reply:
     queue = await call.services.catalog.change_queue(
         queue,
         name=order.name,
-        annotations=_with_schema(queue.annotations, order),
+        annotations=lambda present: _with_schema(present, order),
         principal=call.principal.id,
     )
     return _written(call, queue)
