@@ -26,6 +26,7 @@ V = TypeVar("V")
 CHUNK = 5_000
 SCAN_COUNT = 500_000
 """How many events, the newest, the first question reads at most."""
+DISK_TRIES, DISK_SECONDS = 200, 0.005
 KEPT_COUNT = 10_000
 """How many events of each group, and how many messages, are kept of each tenant."""
 
@@ -121,6 +122,7 @@ class History:
 
     async def sent_event(self, tenant: str, queue_id: str, message_id: str) -> tuple[Event, int] | None:
         """A message that every listener has got, as it was sent, and when the last of them had it."""
+        await self._written_down()
         past = await self.of(tenant)
         place = (queue_id, message_id)
         offset, delivered_at = past.sent.get(place), past.delivered.get(place)
@@ -131,6 +133,14 @@ class History:
         except OffsetGone:
             return None
         return (entries[0].event, delivered_at) if entries else None
+
+    async def _written_down(self) -> None:
+        """Until the journal can tell what queues already show: a change is seen a moment before it is on disk."""
+        upcoming = await self._broker.offset_at(self._clock.now() + DAY)
+        for _ in range(DISK_TRIES):
+            if (await self._broker.span()).next >= upcoming:
+                return
+            await asyncio.sleep(DISK_SECONDS)
 
     # -- reading the journal ----------------------------------------------------------------------------------
 
