@@ -159,12 +159,17 @@ class Deliveries:
         span = since is not None or until is not None
         if [message_ids is not None, span, missed].count(True) != 1:
             raise Invalid("choose one of message_ids, since and until, or missed")
+        listener = self._present(listener)
         if message_ids is not None:
             return await self._replays.chosen(listener, message_ids, principal=principal)
         if missed:
             return await self._replays.missed(listener, principal=principal)
         until = self._clock.now() + 1 if until is None else until
         return await self._replays.span(listener, since=since or 0, until=until, principal=principal)
+
+    def _present(self, listener: Listener) -> Listener:
+        """The listener as it is now; raises ListenerNotFound."""
+        return self._catalog.listener(self._catalog.queue_by_id(listener.tenant, listener.queue_id), listener.id)
 
     async def pause(self, listener: Listener, *, principal: str) -> Listener:
         """Deliver nothing more until it is resumed; what is sent waits."""
@@ -196,6 +201,7 @@ class Deliveries:
         principal: str,
     ) -> Listener:
         """Sign with a new secret, and for `overlap_ms` with the old ones too."""
+        listener = self._present(listener)
         if secret is None:
             newest = listener.secrets[0].value if listener.secrets else ""
             secret = self.new_secret(asymmetric=newest.startswith(signing.KEY_PREFIX))

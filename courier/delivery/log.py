@@ -59,7 +59,8 @@ class DeliveryLog:
     def _at_hand(self, listener: Listener, cursor: Cursor) -> list[DeliveryAttempt]:
         if cursor.offset is not None:
             return []
-        lines = sorted(self._recent.get(listener.id, ()), key=lambda line: line.place, reverse=True)
+        recent = reversed(self._recent.get(listener.id, deque()))
+        lines = sorted(recent, key=lambda line: line.place, reverse=True)
         return [line for line in lines if cursor.place is None or line.place < cursor.place]
 
     async def _scan(self, listener: Listener, limit: int, cursor: Cursor) -> LogPage:
