@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from courier.core.errors import CourierError
+from courier.core.errors import CourierError, QueueNotFound
 from courier.core.events import EventKind
 from courier.core.model import (
     DEDUP_MS,
@@ -83,6 +83,7 @@ queue_settings = st.builds(
     archive_bodies=st.just(True),
 )
 
+STRANGER = Queue(key=2**31, id="nobody", tenant=TENANT, name="nobody")
 Choice = tuple[str, int, int | None, int]
 settlements: st.SearchStrategy[Choice] = st.tuples(
     st.sampled_from(["ack", "ack", "ack", "release", "release", "release", "extend", "extend", "forge"]),
@@ -201,6 +202,32 @@ class Histories(RuleBasedStateMachine):
         self.settle(pick, choices, 0)
 
     work_more = work  # the most common thing should also be the most likely
+
+    @rule(calls=st.lists(st.tuples(names, drafts | st.integers(1, 3)), min_size=2, max_size=6), stranger=st.booleans())
+    def rush(self, calls: list[tuple[str, Draft | int]], stranger: bool) -> None:
+        """Several callers at once: their calls share a commit and happen one after the other, also if one fails."""
+        outcomes = self.run(self.all_at_once(calls, stranger))
+        for (name, call), outcome in zip(calls, outcomes, strict=True):
+            queue = self.queue(name)
+            if isinstance(call, Draft):
+                assert outcome == self.model.send(queue, call, now=self.now, given=outcome)
+                self.last_seq = max(self.last_seq, outcome.seq)
+            else:
+                expected = self.model.receive(queue, limit=call, lease_ms=1_000, now=self.now)
+                assert [(lease.message, lease.expires_at) for lease in outcome] == [_shown(held) for held in expected]
+                self.held += [(a.receipt, b.ticket) for a, b in zip(outcome, expected, strict=True)]
+
+    async def all_at_once(self, calls: list[tuple[str, Draft | int]], stranger: bool) -> list[Any]:
+        orders = [
+            self.rig.send_one(name, call)
+            if isinstance(call, Draft)
+            else self.rig.receive(name, limit=call, lease_ms=1_000)
+            for name, call in calls
+        ]
+        failing = self.rig.broker.receive(STRANGER, principal=WHO) if stranger else asyncio.sleep(0)
+        *outcomes, refusal = await asyncio.gather(*orders, failing, return_exceptions=True)
+        assert isinstance(refusal, QueueNotFound) == stranger
+        return outcomes
 
     def settlement(self, name: str, choice: Choice) -> tuple[Settlement, Ticket | None]:
         """Mostly by a late receipt of this queue, now and then by any receipt or a forged one."""
@@ -340,5 +367,4 @@ def _shown(held: Held) -> tuple[Any, int]:
 @pytest.mark.parametrize("engine", sorted(ENGINES))
 def test_no_history_tells_an_engine_from_the_specification(engine: str) -> None:
     machine = type("Histories", (Histories,), {"engine": engine})
-    base = settings()
-    run_state_machine_as_test(machine, settings=settings(base, stateful_step_count=STEPS))
+    run_state_machine_as_test(machine, settings=settings(settings(), stateful_step_count=STEPS))

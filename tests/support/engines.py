@@ -120,7 +120,10 @@ class Rig:
     # -- the data plane, by the names of queues ---------------------------------------------------------------
 
     async def send(self, name: str, body: bytes = b"hello", **parts: Any) -> Sent:
-        return await self.broker.send_one(self.queue(name), Draft(body=body, **parts), principal=WHO)
+        return await self.send_one(name, Draft(body=body, **parts))
+
+    async def send_one(self, name: str, draft: Draft) -> Sent:
+        return await self.broker.send_one(self.queue(name), draft, principal=WHO)
 
     async def send_all(self, name: str, drafts: Sequence[Draft]) -> list[Sent | CourierError]:
         return await self.broker.send(self.queue(name), drafts, principal=WHO)
