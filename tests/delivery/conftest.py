@@ -59,6 +59,8 @@ class Post:
         async with asyncio.timeout(PATIENCE_S):
             while (await self.waiting(listener)).acked_count < count:
                 await asyncio.sleep(0.001)
+        lane = self.deliveries._dispatcher.lane_of(listener)
+        await until(lambda: lane is None or not (lane.settling or lane.unsettled))
 
     async def waiting(self, listener: Listener) -> Counters:
         return await self.broker.counters(self.catalog.outbox(listener))
