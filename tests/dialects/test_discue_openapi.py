@@ -1,5 +1,6 @@
 """The OpenAPI document of the Discue dialect says what the dialect does."""
 
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -139,3 +140,9 @@ async def test_refusals_have_the_described_shape(tmp_path, method: str, path: st
         response = await org.call(method, path.format(queue_id="none"), order, headers=headers)
         assert response.status == status
         conforms(response.json(), VERSION + path, method, status)
+
+
+def test_the_page_about_the_dialect_names_every_endpoint() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "dialects" / "discue.md").read_text()
+    described = [(method, path) for method, path, _ in CALLS if method != "PUT" or path.endswith("}")]
+    assert [each for each in described if f"`{each[0]} {each[1]}`" not in page] == []

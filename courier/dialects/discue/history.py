@@ -6,7 +6,7 @@ Counts are exact by the minute. Of the events themselves, and of messages that w
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from itertools import chain
+from heapq import merge
 from operator import attrgetter
 from typing import TypeVar
 
@@ -92,7 +92,7 @@ class Past:
     def happenings(self, noun: str | None) -> Iterator[Happening]:
         """Oldest first."""
         chosen = self.groups.values() if noun is None else [self.groups[noun]]
-        return iter(sorted(chain.from_iterable(chosen), key=attrgetter("offset")))
+        return merge(*chosen, key=attrgetter("offset"))
 
     def forget(self, before: int) -> None:
         for start in [start for start in self.minutes if start + MINUTE <= before]:

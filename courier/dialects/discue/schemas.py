@@ -25,6 +25,8 @@ DIRECTIVES = {
     "string": {"type", "required", "pattern", "enum", "min", "max"},
     "number": {"type", "required", "min", "max"},
 }
+LARGEST = 2**53
+"""Beyond it, JSON's numbers are not exact."""
 SLASHED = re.compile(r"/(.*)/([a-z]*)", re.DOTALL)
 FLAGS = {"i": "i", "m": "m", "s": "s", "g": "", "u": "", "y": ""}
 """What JavaScript's flags are to RE2; the rest changes nothing for a test."""
@@ -54,9 +56,9 @@ def _check_directives(directives: Json, place: str, depth: int) -> int:
     """How many values the directives describe."""
     if depth > limits.SCHEMA_DEPTH:
         raise _refused(place, f"is nested more than {limits.SCHEMA_DEPTH} deep")
-    if not isinstance(directives, dict) or directives.get("type") not in DIRECTIVES:
+    kind = directives.get("type") if isinstance(directives, dict) else None
+    if not isinstance(kind, str) or kind not in DIRECTIVES:
         raise _refused(place, f"has a type: {', '.join(DIRECTIVES)}")
-    kind = directives["type"]
     if unknown := set(directives) - DIRECTIVES[kind]:
         raise _refused(place, f"is of type {kind}, which has no directive {min(unknown)!r}")
     for flag in ("required", "strict"):
@@ -82,8 +84,10 @@ def _check_props(directives: Schema, place: str, depth: int) -> int:
 def _check_bounds(directives: Schema, place: str, *, whole: bool) -> None:
     low, high = directives.get("min"), directives.get("max")
     for name, bound in (("min", low), ("max", high)):
-        if bound is not None and (not _is_number(bound) or (whole and (bound < 0 or bound != int(bound)))):
-            raise _refused(f"{place}.{name}", "is a count of characters" if whole else "is a number")
+        if bound is None:
+            continue
+        if not _is_number(bound) or abs(bound) > LARGEST or (whole and (bound < 0 or bound != int(bound))):
+            raise _refused(f"{place}.{name}", "is a count of characters" if whole else "is a number up to 2^53")
     if low is not None and high is not None and low > high:
         raise _refused(place, "has a min that is more than its max")
 
