@@ -33,6 +33,9 @@ TITLES = {
 class Held(core.InUse):
     """Somebody has received the message through another dialect and not settled it yet."""
 
+    def __init__(self, message_id: str) -> None:
+        super().__init__(message_id, "a receiver that holds it")
+
 
 ERRORS: dict[type[CourierError], int] = {
     core.Invalid: 422,

@@ -54,7 +54,7 @@ async def delete_message(call: Call) -> Reply:
     queue, asked = queue_for(call, rights.CHANGE_MESSAGES), call.params["message_id"]
     message = await call.services.broker.read_message(queue, asked)
     if message.state is State.LEASED:
-        raise Held(message.id, "a receiver that holds it")
+        raise Held(message.id)
     catalog = call.services.catalog
     await _remove(call, queue, message)
     for listener in catalog.listeners_of(queue):
