@@ -161,6 +161,21 @@ class Rig:
             if after is None:
                 return found
 
+    async def purge(self, name: str) -> int:
+        return await self.broker.purge(self.queue(name), principal=WHO)
+
+    async def remove(self, name: str, seqs: Sequence[int]) -> list[int]:
+        return await self.broker.remove(self.queue(name), seqs, principal=WHO)
+
+    async def cancel(self, name: str, message_id: str) -> Message:
+        return await self.broker.cancel(self.queue(name), message_id, principal=WHO)
+
+    async def move(self, source: str, target: str, seqs: Sequence[int] | None = None) -> int:
+        return await self.broker.move(self.queue(source), self.queue(target), seqs=seqs, principal=WHO)
+
+    async def redrive(self, name: str, seqs: Sequence[int] | None = None) -> int:
+        return await self.broker.redrive(self.queue(name), seqs=seqs, principal=WHO)
+
     async def events(self, *kinds: EventKind) -> list[Event]:
         """The journal from its oldest event on, or only the events of some kinds."""
         span = await self.store.span()
