@@ -1,7 +1,7 @@
 """Changes to credentials."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -27,10 +27,10 @@ class Credentials(Shelf):
         expires_at: int | None = None,
         requests_per_second: float | None = None,
         enabled: bool = True,
-        annotations: dict[str, Json] | Callable[[str], dict[str, Json]] | None = None,
+        annotations: dict[str, Json] | None = None,
         principal: str,
     ) -> tuple[Credential, str]:
-        """A new credential and its secret, which nobody can ask for again; annotations may be made from the secret."""
+        """A new credential and its secret, which nobody can ask for again."""
         secret = self._mint_secret()
         async with self._writing:
             self.tenant(tenant)
@@ -44,7 +44,7 @@ class Credentials(Shelf):
                 expires_at=expires_at,
                 requests_per_second=requests_per_second,
                 enabled=enabled,
-                annotations=(annotations(secret) if callable(annotations) else annotations) or {},
+                annotations=annotations or {},
                 created_at=now,
                 changed_at=now,
             )

@@ -246,3 +246,42 @@ async def test_nobody_hands_out_more_than_he_has(org: Organization) -> None:
     refused(await manager.call("PUT", f"/api_keys/{made['api_key']['id']}", {"scopes": {"stats": {}}}), 403)
     partial = await org.with_scopes(Action.MANAGE, queues=("orders",))
     refused(await partial.call("POST", "/api_keys", {"alias": "b", "scopes": {"queues": {"access": "write"}}}), 403)
+
+
+async def test_a_key_for_listeners_alone_can_list_them(org: Organization) -> None:
+    queue_id, other = await org.queue("orders"), await org.queue("invoices")
+    mine = await org.listener(queue_id, "mine")
+    keeper = await scoped(org, listeners="read")
+    assert len((await keeper.get(f"/queues/{queue_id}/listeners"))["listeners"]) == 1
+    assert (await keeper.get(f"/queues/{other}/listeners"))["listeners"] == []
+    refused(await keeper.call("GET", "/queues/nothing/listeners"), 404)
+    partial = await scoped(org, listeners=("read", [mine["id"]]))
+    assert len((await partial.get(f"/queues/{queue_id}/listeners"))["listeners"]) == 1
+    refused(await partial.call("GET", f"/queues/{other}/listeners"), 403)
+
+
+async def test_annotations_give_no_rights(org: Organization) -> None:
+    queue_id = await org.queue()
+    message_id = await org.add(queue_id)
+    manager = await org.with_scopes(Action.MANAGE)
+    facts = {"grants": {"messages": {"access": "read", "targets": ["*"]}}, "scopes": []}
+    made = await org.app.post(
+        "/courier/v1/tenants/default/credentials",
+        {"name": "sly", "scopes": [], "annotations": {"discue.key": facts}},
+        token=manager.key,
+    )
+    sly = org.with_key(made.json()["secret"])
+    refused(await sly.call("GET", f"/queues/{queue_id}/messages/{message_id}"), 403)
+
+
+async def test_a_key_that_was_replaced_is_not_shown_by_its_old_beginning(org: Organization) -> None:
+    made = (await org.post("/api_keys", {"alias": "shop"}))["api_key"]
+    await org.app.post(f"/courier/v1/tenants/default/credentials/{made['id']}/rotate")
+    assert (await org.get(f"/api_keys/{made['id']}"))["api_key"]["key"] == ""
+
+
+async def test_what_was_known_of_a_key_goes_with_it(org: Organization) -> None:
+    one, other = [(await org.post("/api_keys", {"alias": name}))["api_key"] for name in ("one", "other")]
+    await org.app.request("DELETE", f"/courier/v1/tenants/default/credentials/{one['id']}")
+    await org.delete(f"/api_keys/{other['id']}")
+    assert org.app.services.catalog.records("discue.key", "default") == []

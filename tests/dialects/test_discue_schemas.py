@@ -190,3 +190,13 @@ async def test_without_its_schema_a_queue_takes_anything_again(org: Organization
     queue_id = await org.queue(schema=VENDORS)
     await org.put(f"/queues/{queue_id}", {"schema": {}})
     assert await org.add(queue_id, "anything")
+
+
+@pytest.mark.parametrize("annotation", [7, "x", {"a": 7}, {"a": {"type": "object"}}, {}])
+async def test_an_annotation_that_is_no_schema_is_shrugged_off(org: Organization, annotation: Any) -> None:
+    queue_id = await org.queue("orders")
+    path = "/courier/v1/tenants/default/queues/orders"
+    changed = await org.app.request("PATCH", path, json={"annotations": {"discue.schema": annotation}})
+    assert changed.status == 200
+    assert "schema" not in (await org.get(f"/queues/{queue_id}"))["queue"]
+    assert await org.add(queue_id, "anything")

@@ -47,6 +47,15 @@ def queue_for(call: Call, right: Right) -> Queue:
     return queue
 
 
+def known_queue(call: Call, right: Right) -> Queue:
+    """The queue, whatever the caller may do with it; one that is not there is for those who have the right on it."""
+    queue = _queue(call, call.params["queue_id"])
+    if queue is None:
+        rights.require(call, right, call.params["queue_id"])
+        raise QueueNotFound(call.params["queue_id"])
+    return queue
+
+
 def _queue(call: Call, asked: str) -> Queue | None:
     """An id wins over a name, as that is what every other call of a program has."""
     catalog, tenant = call.services.catalog, tenant_of(call)
@@ -61,10 +70,7 @@ def _queue(call: Call, asked: str) -> Queue | None:
 
 def listener_for(call: Call, right: Right) -> tuple[Queue, Listener]:
     """A listener of the call's queue; a scope may name the listener or its queue."""
-    asked, queue = call.params["listener_id"], _queue(call, call.params["queue_id"])
-    if queue is None:
-        rights.require(call, right, call.params["queue_id"], asked)
-        raise QueueNotFound(call.params["queue_id"])
+    asked, queue = call.params["listener_id"], known_queue(call, right)
     try:
         listener = call.services.catalog.listener(queue, asked)
     except ListenerNotFound:

@@ -7,9 +7,9 @@ from courier.core.errors import AlreadyExists
 from courier.core.model import Credential, Json
 from courier.dialects.discue import rights
 from courier.dialects.discue.access import tenant_of
+from courier.dialects.discue.key_facts import KeyFacts, facts_of, forget_gone, keep_facts
 from courier.dialects.discue.limits import KEY_PREFIX_CHARS
 from courier.dialects.discue.paging import cut
-from courier.dialects.discue.rights import ANNOTATION, KeyFacts
 from courier.dialects.discue.wire import keys as wire
 from courier.dialects.discue.wire.answers import answer, path_of
 from courier.dialects.discue.wire.reading import read_page
@@ -29,8 +29,8 @@ class ApiKeys:
         tenant = _managed(call)
         path = path_of("api_keys")
         shown, headers = cut(call, call.services.catalog.credentials(tenant), read_page(call), path)
-        written = [wire.write_key(one, last_used_at=self._used.get(one.id)) for one in shown]
         children = [(one.name, wire.key_path(one)) for one in shown]
+        written = [self._write(call, one) for one in shown]
         return answer(call, {"api_keys": written}, path, children=children, headers=headers)
 
     async def create_key(self, call: Call) -> Reply:
@@ -40,19 +40,21 @@ class ApiKeys:
         rights.require_grants(call, order.grants)
         name = mint_id(call.services.clock) if order.name is None else order.name
         _check_free(call, tenant, name)
-        facts = KeyFacts(by_alias=order.by_alias, grants=order.grants, scopes=rights.in_our_words(order.grants))
+        scopes = rights.in_our_words(order.grants)
         credential, secret = await call.services.catalog.create_credential(
-            tenant,
-            name,
-            scopes=facts.scopes,
-            enabled=order.enabled is not False,
-            annotations=lambda secret: _annotated(facts, secret),
-            principal=call.principal.id,
+            tenant, name, scopes=scopes, enabled=order.enabled is not False, principal=call.principal.id
         )
-        key = wire.write_key(credential, last_used_at=None, secret=secret)
-        if order.by_alias:
-            return answer(call, {"api_key": key}, wire.key_path(credential))
-        return answer(call, {"api_key": secret, "id": key["id"], "name": key["name"]}, wire.key_path(credential))
+        facts = KeyFacts(
+            by_alias=order.by_alias,
+            grants=order.grants,
+            scopes=scopes,
+            prefix=secret[:KEY_PREFIX_CHARS],
+            secret_hash=credential.secret_hash.hex(),
+        )
+        await keep_facts(call, credential, facts)
+        key = self._write(call, credential, secret)
+        document = {"api_key": key} if order.by_alias else {"api_key": secret, "id": key["id"], "name": key["name"]}
+        return answer(call, document, wire.key_path(credential))
 
     async def get_key(self, call: Call) -> Reply:
         return self._written(call, _key(call))
@@ -69,7 +71,7 @@ class ApiKeys:
             changes["enabled"] = order.enabled
         if order.says_scopes:
             rights.require_grants(call, order.grants)
-            changes |= _scopes(credential, order)
+            changes["scopes"] = await _keep_grants(call, credential, order)
         if changes:
             credential = await call.services.catalog.change_credential(
                 credential, principal=call.principal.id, **changes
@@ -79,12 +81,17 @@ class ApiKeys:
     async def delete_key(self, call: Call) -> Reply:
         credential = _key(call)
         await call.services.catalog.delete_credential(credential, principal=call.principal.id)
+        await forget_gone(call, credential.tenant)
         self._used.pop(credential.id, None)
         return answer(call, {}, wire.key_path(credential))
 
     def _written(self, call: Call, credential: Credential) -> Reply:
-        key = wire.write_key(credential, last_used_at=self._used.get(credential.id))
-        return answer(call, {"api_key": key}, wire.key_path(credential))
+        return answer(call, {"api_key": self._write(call, credential)}, wire.key_path(credential))
+
+    def _write(self, call: Call, credential: Credential, secret: str | None = None) -> dict[str, Json]:
+        catalog = call.services.catalog
+        facts, grants = facts_of(catalog, credential), rights.in_their_words(catalog, credential)
+        return wire.write_key(credential, facts, grants, last_used_at=self._used.get(credential.id), secret=secret)
 
 
 def _managed(call: Call) -> str:
@@ -102,16 +109,11 @@ def _check_free(call: Call, tenant: str, name: str) -> None:
         raise AlreadyExists("api key", name)
 
 
-def _annotated(facts: KeyFacts, secret: str) -> dict[str, Json]:
-    return {ANNOTATION: msgspec.to_builtins(msgspec.structs.replace(facts, prefix=secret[:KEY_PREFIX_CHARS]))}
-
-
-def _scopes(credential: Credential, order: wire.KeyChange) -> dict[str, object]:
+async def _keep_grants(call: Call, credential: Credential, order: wire.KeyChange) -> object:
+    """Keep what is granted, and return what it amounts to in our words: until both are written, the less counts."""
     scopes = rights.in_our_words(order.grants)
     facts = msgspec.structs.replace(
-        rights.facts_of(credential), grants=order.grants, scopes=scopes, by_alias=order.by_alias
+        facts_of(call.services.catalog, credential), grants=order.grants, scopes=scopes, by_alias=order.by_alias
     )
-    return {
-        "scopes": scopes,
-        "annotations": {**credential.annotations, ANNOTATION: msgspec.to_builtins(facts)},
-    }
+    await keep_facts(call, credential, facts)
+    return scopes

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from courier.core.model import Json, Listener, ListenerState, Queue
 from courier.dialects.discue import rights
-from courier.dialects.discue.access import listener_for, names_of, queue_for, tenant_of
+from courier.dialects.discue.access import known_queue, listener_for, names_of, queue_for, tenant_of
 from courier.dialects.discue.limits import MISSED_COUNT
 from courier.dialects.discue.paging import cut
 from courier.dialects.discue.wire import listeners as wire
@@ -21,9 +21,10 @@ async def list_all_listeners(call: Call) -> Reply:
 
 
 async def list_listeners(call: Call) -> Reply:
-    rights.require_some(call, rights.READ_LISTENERS)
-    queue = queue_for(call, rights.READ_QUEUES)
+    queue = known_queue(call, rights.READ_LISTENERS)
     listeners = [one for one in call.services.catalog.listeners_of(queue) if _visible(call, one)]
+    if not listeners:
+        rights.require(call, rights.READ_LISTENERS, *names_of(queue))
     return await _listed(call, listeners, path_of("queues", queue.id, "listeners"))
 
 

@@ -22,7 +22,7 @@ async def add_message(call: Call) -> Reply:
     """Nothing is stored of a message that its queue's schema does not allow."""
     queue = queue_for(call, rights.ADD_MESSAGES)
     new = wire.read_message(call.body)
-    schema = queue.annotations.get(schemas.ANNOTATION)
+    schema = schemas.schema_of(queue)
     if schema is not None:
         schemas.check_data(schema, new.data)
     draft = wire.draft_of(new, message_id=mint_id(call.services.clock), trace=call.header(b"traceparent"))

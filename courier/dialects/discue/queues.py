@@ -62,7 +62,7 @@ async def delete_queue(call: Call) -> Reply:
 
 async def get_schema(call: Call) -> Reply:
     queue = queue_for(call, rights.READ_SCHEMAS)
-    asked, schema = call.params["schema_id"], queue.annotations.get(schemas.ANNOTATION)
+    asked, schema = call.params["schema_id"], schemas.schema_of(queue)
     if schema is None or schemas.schema_id(schema) != asked:
         raise RecordNotFound(asked)
     return answer(call, {"schema": schema}, path_of("queues", queue.id, "schemas", asked))

@@ -1,45 +1,19 @@
 """Who may do what: Discue's scopes over ours.
 
-A key that was made here has Discue's scopes in an annotation, which are finer than ours, and what they amount to in
-our words as its own scopes: so it may do no more through another dialect. Once somebody has changed its scopes in our
+A key that was made here has Discue's scopes, which are finer than ours, as grants, and what they amount to in our
+words as its own scopes: so it may do no more through another dialect. Once somebody has changed its scopes in our
 words, those alone count. So they do for every other credential.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import msgspec
 
+from courier.catalog import Catalog
 from courier.core.errors import Forbidden
-from courier.core.model import Action, Credential, Json, Scope
+from courier.core.model import Action, Credential, Scope
+from courier.dialects.discue.key_facts import EVERYTHING, Access, Grant, Grants, grants_of
 from courier.web.call import Call
-
-Access = Literal["read", "write"]
-
-ANNOTATION = "discue.key"
-EVERYTHING = ("*",)
-
-
-class Grant(msgspec.Struct, frozen=True):
-    """What one of Discue's scopes allows on one kind of resource; writing includes reading."""
-
-    access: Access
-    targets: tuple[str, ...] = EVERYTHING
-
-
-Grants = dict[str, Grant]
-
-
-class KeyFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the annotation of a key that was made here holds."""
-
-    prefix: str = ""
-    by_alias: bool = False
-    """Whether it was made by the newer generation, which writes scopes as a map."""
-    grants: Grants | None = None
-    """None for a key that may do everything."""
-    scopes: tuple[Scope, ...] = ()
-    """What the grants amounted to in our words when they were given."""
 
 
 class Right(msgspec.Struct, frozen=True):
@@ -127,24 +101,9 @@ def _covers(targets: Sequence[str], names: Iterable[str]) -> bool:
 
 
 def _grants(call: Call) -> Grants | None:
-    """The grants of the caller's key, unless it may do everything or its scopes were changed in our words since."""
-    credential = call.services.catalog.credential_of_id(call.principal.id)
-    return grants_of(credential) if credential is not None and credential.annotations else None
-
-
-def grants_of(credential: Credential) -> Grants | None:
-    facts = facts_of(credential)
-    return facts.grants if facts.scopes == credential.scopes else None
-
-
-def facts_of(credential: Credential) -> KeyFacts:
-    kept: Json = credential.annotations.get(ANNOTATION)
-    if kept is None:
-        return KeyFacts()
-    try:
-        return msgspec.convert(kept, KeyFacts)
-    except msgspec.ValidationError:  # an annotation can be written by others, too
-        return KeyFacts()
+    catalog = call.services.catalog
+    credential = catalog.credential_of_id(call.principal.id)
+    return None if credential is None else grants_of(catalog, credential)
 
 
 def require_grants(call: Call, grants: Grants | None) -> None:
@@ -193,9 +152,9 @@ def _common(target_lists: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(sorted(set.intersection(*some))) if some else EVERYTHING
 
 
-def in_their_words(credential: Credential) -> Grants:
+def in_their_words(catalog: Catalog, credential: Credential) -> Grants:
     """The scopes of a credential as this dialect shows them."""
-    if (grants := grants_of(credential)) is not None:
+    if (grants := grants_of(catalog, credential)) is not None:
         return grants
     found = {resource: _best_grant(credential.scopes, worth) for resource, worth in RESOURCES.items()}
     return {

@@ -6,12 +6,13 @@ property that it does not name fails. Patterns are matched by RE2, in linear tim
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from courier.core.errors import Invalid
-from courier.core.model import Json
+from courier.core.model import Json, Queue
 from courier.dialects.discue import limits
 
 ANNOTATION = "discue.schema"
@@ -30,6 +31,20 @@ LARGEST = 2**53
 SLASHED = re.compile(r"/(.*)/([a-z]*)", re.DOTALL)
 FLAGS = {"i": "i", "m": "m", "s": "s", "g": "", "u": "", "y": ""}
 """What JavaScript's flags are to RE2; the rest changes nothing for a test."""
+
+
+def schema_of(queue: Queue) -> Schema | None:
+    """The schema of a queue; an annotation can be written by others, too, and one that is no schema is passed over."""
+    kept = queue.annotations.get(ANNOTATION)
+    return None if kept is None else _checked(msgspec.json.encode(kept))
+
+
+@lru_cache(maxsize=1_000)
+def _checked(document: bytes) -> Schema | None:
+    try:
+        return check_schema(msgspec.json.decode(document)) or None
+    except Invalid:
+        return None
 
 
 def schema_id(schema: Schema) -> str:

@@ -7,16 +7,8 @@ import msgspec
 from courier.core.errors import Invalid
 from courier.core.model import Credential, Json
 from courier.dialects.discue import limits
-from courier.dialects.discue.rights import (
-    PROTECTED,
-    RESOURCES,
-    UNSERVED,
-    Access,
-    Grant,
-    Grants,
-    facts_of,
-    in_their_words,
-)
+from courier.dialects.discue.key_facts import Access, Grant, Grants, KeyFacts, prefix_of
+from courier.dialects.discue.rights import PROTECTED, RESOURCES, UNSERVED
 from courier.dialects.discue.wire.answers import path_of
 from courier.dialects.discue.wire.reading import Named, read, visible_name
 
@@ -91,15 +83,16 @@ def key_path(credential: Credential) -> str:
     return path_of("api_keys", credential.id)
 
 
-def write_key(credential: Credential, *, last_used_at: int | None, secret: str | None = None) -> dict[str, Json]:
-    facts = facts_of(credential)
+def write_key(
+    credential: Credential, facts: KeyFacts, grants: Grants, *, last_used_at: int | None, secret: str | None = None
+) -> dict[str, Json]:
     return {
         "id": credential.id,
         "name": credential.name,
         "alias": credential.name,
         "status": ENABLED if credential.enabled else DISABLED,
-        "key": facts.prefix if secret is None else secret,
-        "scopes": write_grants(in_their_words(credential), as_map=facts.by_alias),
+        "key": prefix_of(facts, credential) if secret is None else secret,
+        "scopes": write_grants(grants, as_map=facts.by_alias),
         "created_at": credential.created_at,
         "updated_at": credential.changed_at,
         "last_used_at": last_used_at,

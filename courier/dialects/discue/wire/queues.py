@@ -52,7 +52,7 @@ def write_queue(queue: Queue, listeners: Sequence[Listener]) -> dict[str, Json]:
         "created_at": queue.created_at,
         "updated_at": queue.changed_at,
     }
-    schema = queue.annotations.get(schemas.ANNOTATION)
+    schema = schemas.schema_of(queue)
     if schema is not None:
         written |= {"schema": schema, "schema_id": schemas.schema_id(schema)}
     return written
