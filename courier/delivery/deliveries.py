@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import resource
 import ssl
 from collections.abc import AsyncIterator, Sequence
 
@@ -34,6 +35,8 @@ GRACE_SECONDS = 5.0
 """How long a stopping server waits for receivers to answer."""
 DISABLE_MS = 5 * DAY
 LIVENESS_MS = MINUTE
+MOST_FILES = 40_000
+"""Requests under way for all listeners together may have half of this, or of what the system allows."""
 
 
 class Deliveries:
@@ -73,6 +76,7 @@ class Deliveries:
             book=self._book,
             settler=Settler(broker, self._log, self._tasks),
             disable_ms=disable_ms,
+            most_active=_open_files() // 2,
         )
         self._liveness = LivenessChecks(
             clock,
@@ -109,7 +113,7 @@ class Deliveries:
 
     async def _stop(self) -> None:
         self._dispatcher.stop()
-        for _ in range(2):  # what was being leased when it stopped goes out in the second round
+        for _ in range(2):  # what was being leased when it stopped is given back in the second round
             await self._requests.finish(seconds=GRACE_SECONDS)
             await self._tasks.finish(seconds=GRACE_SECONDS)
         await self._book.save()
@@ -221,3 +225,9 @@ class Deliveries:
     async def challenge(self, host: str, port: int, path: str, expected: str) -> bool:
         """Whether the host serves exactly `expected` at the path: proof that whoever asks controls it."""
         return await answers_challenge(self._client, self.guard, host, port, path, expected)
+
+
+def _open_files() -> int:
+    """How many files, and so connections, this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_FILES if soft == resource.RLIM_INFINITY else min(soft, MOST_FILES)

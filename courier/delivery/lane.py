@@ -76,8 +76,6 @@ class Lane:
         return self.breaker.room(1 if settings.ordered else settings.concurrency, now=now)
 
     def room(self, *, now: int) -> Room:
-        if self.listener.state is not ListenerState.ACTIVE:
-            return NO_ROOM
         if now < self.held_until:
             return Room(0, self.held_until)
         width = self.width(now=now)

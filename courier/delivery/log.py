@@ -124,6 +124,8 @@ def _read(event: Event, listener: Listener) -> DeliveryAttempt | None:
     if event.queue_id != listener.outbox_id or event.kind not in KINDS:
         return None
     note = event.detail or {}
+    if "untried" in note:
+        return None
     return DeliveryAttempt(
         at=note.get("at", event.at),
         seq=event.seq or 0,

@@ -226,3 +226,44 @@ async def test_what_is_under_way_when_courier_stops_is_finished(tmp_path: Path, 
         post = Post(app)
         assert [line.verdict for line in await post.deliveries.log(listener)] == [Outcome.DELIVERED]
         assert (await post.waiting(listener)).acked_count == 1
+
+
+async def test_a_paused_queue_gives_its_listeners_nothing_either(post: Post, receiver: Receiver) -> None:
+    queue = await post.queue(settings=QueueSettings(paused=True))
+    listener = await post.listen(queue, receiver.url)
+    await post.send(queue, b"hello")
+    assert (await post.waiting(listener)).ready_count == 1
+    await post.catalog.change_queue(queue, settings=QueueSettings(), principal="test")
+    await post.delivered(listener, 1)
+    assert receiver.bodies == [b"hello"]
+
+
+async def test_what_was_leased_ahead_is_given_back_untried_when_the_listener_is_paused(
+    post: Post, receiver: Receiver
+) -> None:
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url, concurrency=2)
+    await post.send(queue, *[b"quick"] * 60)
+    await post.delivered(listener, 60)  # by now messages are leased ahead
+    gate, held = asyncio.Event(), []
+
+    async def slow(request: Request, writer: asyncio.StreamWriter) -> None:
+        held.append(request)
+        await gate.wait()
+        await answer()(request, writer)
+
+    receiver.behave(slow)
+    await post.send(queue, *[b"slow"] * 40)
+    await until(lambda: len(held) == 2)
+    assert (await post.waiting(listener)).leased_count > 2
+    await post.deliveries.pause(listener, principal="test")
+    gate.set()
+    await post.delivered(listener, 62)
+    async with asyncio.timeout(10):
+        while (await post.waiting(listener)).leased_count:
+            await asyncio.sleep(0.001)
+    counters = await post.waiting(listener)
+    assert (counters.ready_count, counters.leased_count) == (38, 0)
+    messages = (await post.broker.browse(post.catalog.outbox(listener), limit=100)).messages
+    assert {message.attempts for message in messages} == {0}
+    assert {line.verdict for line in await post.deliveries.log(listener, limit=1_000)} == {Outcome.DELIVERED}
