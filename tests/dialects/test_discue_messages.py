@@ -212,6 +212,16 @@ async def test_pages_of_messages_go_on_from_queue_to_queue(org: Organization) ->
     assert names == [f"{name}-{number}" for name in "abc" for number in range(3)]
 
 
+async def test_pages_do_not_reach_into_a_queue_for_ever(org: Organization, monkeypatch) -> None:
+    monkeypatch.setattr("courier.dialects.discue.messages.DEEPEST_PAGE", 2)
+    queue_id = await org.queue()
+    for _ in range(5):
+        await org.add(queue_id)
+    assert len((await org.get("/messages?page=3&per_page=1"))["messages"]) == 1
+    assert "2 messages deep" in refused(await org.call("GET", "/messages?page=4&per_page=1"), 422)
+    assert (await org.get("/messages?page=6&per_page=1"))["messages"] == []
+
+
 async def test_bytes_of_another_dialect_are_shown_in_base64(org: Organization) -> None:
     queue_id = await org.queue()
     sent = await org.app.post("/courier/v1/tenants/default/queues/orders/messages", {"body_base64": "/wD/"})

@@ -23,7 +23,7 @@ from courier.web.call import Call
 K = TypeVar("K")
 V = TypeVar("V")
 
-CHUNK = 5_000
+CHUNK = 1_000
 SCAN_COUNT = 500_000
 """How many events, the newest, the first question reads at most."""
 DISK_TRIES, DISK_SECONDS = 200, 0.005

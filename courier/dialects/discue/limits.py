@@ -7,6 +7,8 @@ from courier.core.model import DAY, SECOND, QueueSettings
 PER_PAGE = 10
 PER_PAGE_MOST = 100
 PAGE_MOST = 10_000
+DEEPEST_PAGE = 10_000
+"""How many messages of a queue a page may lie behind."""
 EVENT_COUNT = 100
 EVENT_COUNT_MOST = 1_000
 

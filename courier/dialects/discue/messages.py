@@ -1,19 +1,21 @@
 """Messages: add, look, rename, delete."""
 
 from courier.clock import mint_id
-from courier.core.errors import MessageNotFound
-from courier.core.limits import BROWSE_COUNT
+from courier.core.errors import Invalid, MessageNotFound
 from courier.core.model import Json, Listener, Message, Queue, State
 from courier.core.routing import matches
 from courier.dialects.discue import names, rights, schemas
 from courier.dialects.discue.access import queue_for, queues_of
 from courier.dialects.discue.errors import Held
 from courier.dialects.discue.history import Remembrance
+from courier.dialects.discue.limits import DEEPEST_PAGE
 from courier.dialects.discue.paging import next_page
 from courier.dialects.discue.wire import messages as wire
 from courier.dialects.discue.wire.answers import answer, path_of
 from courier.dialects.discue.wire.reading import PageOrder, read_page
 from courier.web.call import Call, Reply
+
+BROWSE_CHUNK = 200
 
 Seen = tuple[Queue, Message]
 
@@ -131,11 +133,14 @@ async def _look(call: Call, queues: list[Queue], order: PageOrder) -> list[Seen]
 
 
 async def _browse(call: Call, queue: Queue, skip: int, wanted: int) -> list[Message]:
+    """What is passed over has to be read all the same: a little at a time, and not for ever."""
+    if skip > DEEPEST_PAGE:
+        raise Invalid(f"pages reach {DEEPEST_PAGE} messages deep into a queue; what lies behind comes up in time")
     found: list[Message] = []
     after = None
     while len(found) < skip + wanted:
         page = await call.services.broker.browse(
-            queue, limit=min(BROWSE_COUNT, skip + wanted - len(found)), after=after
+            queue, limit=min(BROWSE_CHUNK, skip + wanted - len(found)), after=after
         )
         found += page.messages
         after = page.next
