@@ -20,7 +20,4 @@ def test_no_history_tells_an_engine_from_the_specification(engine: str) -> None:
         def make_rig(self) -> Rig:
             return Rig(lambda: ENGINES[engine](self.folder, hasty=True))
 
-    profile = settings()
-    run_state_machine_as_test(
-        OfEngine, settings=settings(profile, max_examples=profile.max_examples * 2, stateful_step_count=STEPS)
-    )
+    run_state_machine_as_test(OfEngine, settings=settings(settings(), stateful_step_count=STEPS))
