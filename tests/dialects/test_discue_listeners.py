@@ -17,7 +17,6 @@ MESSAGES = {
     "acknowledged_count", "missed", "missed_count", "pending_count", "last_success_at", "last_failure_at",
     "last_failure_status", "last_failure_msg",
 }  # fmt: skip
-DAYS = 3 * 24 * 3_600_000
 
 
 @pytest.fixture
