@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 from time import perf_counter
 from typing import TypeVar, cast
@@ -22,6 +21,7 @@ from courier.storage.base import Signals
 from courier.storage.sqlite.ledger import Ledger, Operation, Tx
 from courier.storage.sqlite.log import Log
 from courier.storage.sqlite.queries import Q
+from courier.storage.sqlite.syncing import SyncThread
 from courier.telemetry.histogram import Histogram
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class GroupCommit:
         self._encode = msgspec.msgpack.Encoder().encode
         self._pending: list[Waiting] = []
         self._busy = False
-        self._sync_thread = ThreadPoolExecutor(1, "courier-sync")
+        self._sync_thread = SyncThread(self._sync_log)
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
         self._announced: dict[int, int] = {}
@@ -94,7 +94,7 @@ class GroupCommit:
     async def close(self) -> None:
         """Finish what is in hand."""
         await self._idle.wait()
-        self._sync_thread.shutdown()
+        self._sync_thread.close()
         self._log.finish()
 
     # -- one commit -------------------------------------------------------------------------------------------
@@ -114,8 +114,7 @@ class GroupCommit:
         self.metrics.operations += len(results)
         self.metrics.batch_sizes.observe(len(results))
         started = perf_counter()
-        syncing = asyncio.get_running_loop().run_in_executor(self._sync_thread, self._sync, self._log.descriptor)
-        syncing.add_done_callback(lambda done: self._synced(done, results, started))
+        self._sync_thread.start(lambda error: self._synced(error, results, started))
 
     def _run_together(self, batch: list[Waiting]) -> list[tuple["asyncio.Future[object]", object]]:
         try:
@@ -167,14 +166,14 @@ class GroupCommit:
             start, at = self._ledger.next_offset, tx.events[-1].at
             tx.execute(Q.insert_journal, (start, len(tx.events), at, tx.next_seq, blob))
 
+    def _sync_log(self) -> None:
+        self._sync(self._log.descriptor)
+
     def _synced(
-        self,
-        done: "asyncio.Future[None]",
-        results: list[tuple["asyncio.Future[object]", object]],
-        started: float,
+        self, error: Exception | None, results: list[tuple["asyncio.Future[object]", object]], started: float
     ) -> None:
         self.metrics.sync_seconds.observe(perf_counter() - started)
-        if error := done.exception():
+        if error is not None:
             # The kernel may have dropped the pages, so a second fsync proves nothing: nobody hears of success until
             # a checkpoint has written everything anew.
             self.failure = f"the disk did not take the last write: {error}"
@@ -211,7 +210,7 @@ class GroupCommit:
         try:
             if not self._log.cut():
                 return False
-            self._sync(self._log.descriptor)
+            self._sync_log()
         except (sqlite3.Error, OSError) as error:
             self.failure = f"the disk did not take the last write: {error}"
             return False
