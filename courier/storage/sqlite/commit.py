@@ -28,6 +28,8 @@ T = TypeVar("T")
 Waiting = tuple[Operation, "asyncio.Future[object]"]
 
 RECOVERY_MS = 1_000
+QUIET_TURNS = 2
+"""A request that has arrived takes two turns of the loop until it asks for something."""
 TURN_SECONDS = 0.02
 """How long one transaction may keep the event loop; whoever has not had a turn by then comes with the next."""
 
@@ -76,6 +78,7 @@ class GroupCommit:
         self._idle.set()
         self._announced: dict[int, int] = {}
         self._retry_at = 0.0
+        self._enough = 1
 
     async def submit(self, operation: Callable[[Tx], T]) -> T:
         """Run an operation in the next commit; returns, or raises what it raised, once that is durable."""
@@ -85,7 +88,7 @@ class GroupCommit:
         if not self._busy:
             self._busy = True
             self._idle.clear()
-            loop.call_soon(self._commit)  # whatever else this turn of the loop submits comes along
+            loop.call_soon(self._gather)
         return cast(T, await future)
 
     def wake(self, at: int) -> None:
@@ -98,6 +101,19 @@ class GroupCommit:
         self._log.finish()
 
     # -- one commit -------------------------------------------------------------------------------------------
+
+    def _gather(self, seen: int = 0, quiet: int = 0) -> None:
+        """Commit once half of those who are busy have come, or nobody has for two turns of the loop.
+
+        A commit of a few costs as much as one of many, and leaves the many to wait together: half and half, one half
+        is synced while the other's requests are read.
+        """
+        count = len(self._pending)
+        quiet = quiet + 1 if count == seen else 0
+        if count >= self._enough or quiet == QUIET_TURNS:
+            self._commit()
+        else:
+            asyncio.get_running_loop().call_soon(self._gather, count, quiet)
 
     def _commit(self) -> None:
         batch = [waiting for waiting in self._pending if not waiting[1].done()]
@@ -192,15 +208,13 @@ class GroupCommit:
                     future.set_exception(result)
                 else:
                     future.set_result(result)
+        self._enough = (len(results) + len(self._pending)) // 2
         if self._pending:
-            self._commit_soon()
+            asyncio.get_running_loop().call_soon(self._gather)
         else:
             self._busy = False
             self._idle.set()
         self._log.tend()
-
-    def _commit_soon(self) -> None:
-        asyncio.get_running_loop().call_soon(self._commit)
 
     def _recover(self) -> bool:
         """After a failed sync: write all pages anew through a checkpoint, at most once a second."""
