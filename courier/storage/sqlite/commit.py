@@ -30,8 +30,8 @@ Waiting = tuple[Operation, "asyncio.Future[object]"]
 RECOVERY_MS = 1_000
 QUIET_TURNS = 2
 """A request that has arrived takes two turns of the loop until it asks for something."""
-TURN_SECONDS = 0.02
-"""How long one transaction may keep the event loop; whoever has not had a turn by then comes with the next."""
+TURN_EVENTS = 2_000
+"""How much may happen in one transaction, about 20 ms of the event loop; who has not had a turn comes with the next."""
 
 _KIND = attrgetter("kind")
 
@@ -234,10 +234,9 @@ class GroupCommit:
 
 def _take_turns(tx: Tx, operations: list[Operation]) -> list[object]:
     results = []
-    until = perf_counter() + TURN_SECONDS
     for operation in operations:
         results.append(operation(tx))
-        if perf_counter() > until:
+        if len(tx.events) >= TURN_EVENTS:
             break
     return results
 
