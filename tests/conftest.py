@@ -3,11 +3,13 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+PATIENCE_SECONDS = 300
 
 settings.register_profile(
     "courier", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -34,8 +36,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    pyfuncitem.funcargs["loop_runner"].run(pyfuncitem.obj(**arguments))
+    pyfuncitem.funcargs["loop_runner"].run(_patiently(pyfuncitem.obj(**arguments)))
     return True
+
+
+async def _patiently(test: Coroutine[Any, Any, None]) -> None:
+    """A test that waits for what never comes should say where it waits."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await test
 
 
 @pytest.hookimpl(wrapper=True)

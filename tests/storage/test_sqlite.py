@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -74,21 +75,24 @@ async def test_a_look_needs_no_sync(tmp_path: Path) -> None:
 
 
 async def test_nobody_hears_of_success_before_the_sync(tmp_path: Path) -> None:
-    reached, let_go = asyncio.Event(), asyncio.Event()
+    reached, let_go = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
     def slow_sync(descriptor: int) -> None:
         loop.call_soon_threadsafe(reached.set)
-        asyncio.run_coroutine_threadsafe(let_go.wait(), loop).result()
+        assert let_go.wait(20)
 
     async with opened(tmp_path) as rig:
         await rig.create("orders")
         sqlite_store(rig)._commit._sync = slow_sync
         sending = asyncio.create_task(rig.send("orders"))
-        await reached.wait()
-        span = await rig.store.span()
-        assert not sending.done()
-        let_go.set()
+        try:
+            async with asyncio.timeout(20):
+                await reached.wait()
+            span = await rig.store.span()
+            assert not sending.done()
+        finally:
+            let_go.set()
         await sending
         assert (await rig.store.span()).next == span.next + 1  # the journal, too, shows only what is durable
 
