@@ -2,34 +2,18 @@
 
 from collections.abc import Iterator
 
-import msgspec
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-    unsupported_method,
-)
 
 from courier.dialects.native.openapi import document
+from tests.support.fuzzing import CHECKS, aim, schema_of
 from tests.support.server import ServerProcess, start_server
 
 KNOWN = {"tenant": "default", "queue": "orders", "exchange": "events"}
 EXAMPLES = 40
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    unsupported_method,
-]
 
-schema = schemathesis.openapi.from_dict(msgspec.json.decode(msgspec.json.encode(document())))
+schema = schema_of(document())
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +39,6 @@ def client(server: ServerProcess) -> ServerProcess:
 def test_no_request_breaks_the_server_or_gets_an_answer_that_is_not_documented(
     case: schemathesis.Case, client: ServerProcess
 ) -> None:
-    aim(case)
+    aim(case, KNOWN)
     token = {"Authorization": f"Bearer {client.token}"}
     case.call_and_validate(base_url=client.url, headers=token, checks=CHECKS)
-
-
-def aim(case: schemathesis.Case) -> None:
-    """Have most requests meet something that is there, and none wait for a message."""
-    for name, known in KNOWN.items():
-        if name in case.path_parameters and len(str(case.path_parameters[name])) % 4:
-            case.path_parameters[name] = known
-    if isinstance(case.body, dict) and type(case.body.get("wait_ms")) is int:
-        case.body["wait_ms"] = 0
