@@ -14,9 +14,11 @@ from courier.core.errors import CourierError
 from courier.core.events import Event, EventKind
 from courier.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
 from courier.storage.base import Filter, Store
+from courier.storage.postgres.store import PostgresStore
 from courier.storage.sqlite.store import SqliteStore
 from courier.upkeep.timekeeper import Timekeeper
 from courier.waiting import Arrivals
+from tests.support.postgres import shared_cluster
 
 
 class Engine(Protocol):
@@ -29,11 +31,15 @@ def _sqlite(directory: Path, *, hasty: bool = False) -> Store:
     return SqliteStore(directory, min_free_bytes=0, sync=_no_sync if hasty else os.fdatasync)
 
 
+def _postgres(directory: Path, *, hasty: bool = False) -> Store:
+    return PostgresStore(shared_cluster().store_url(directory))
+
+
 def _no_sync(descriptor: int) -> None:
     """For histories that do not end in a crash."""
 
 
-ENGINES: dict[str, Engine] = {"sqlite": _sqlite}
+ENGINES: dict[str, Engine] = {"sqlite": _sqlite, "postgres": _postgres}
 """By the name of the package under courier/storage."""
 
 TENANT = DEFAULT_TENANT
