@@ -41,7 +41,7 @@ from courier.core.model import (
     Settlement,
     State,
 )
-from tests.support.engines import ENGINES, TENANT, WHO, Rig
+from tests.support.engines import ENGINES, TENANT, WHO, Rig, forget
 from tests.support.model import Happened, Held, Model, Ticket
 from tests.support.replay import as_replayed, replay
 
@@ -115,6 +115,7 @@ class Histories(RuleBasedStateMachine):
             self.run(self.rig.close())
             self.runner.close()
             shutil.rmtree(self.folder)
+            forget(self.folder)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(coroutine)

@@ -3,7 +3,7 @@
 import atexit
 import contextlib
 import functools
-import hashlib
+import itertools
 import os
 import pwd
 import shutil
@@ -14,6 +14,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
+
+from courier.storage.postgres import care
 
 FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 USERS = ("postgres", "nobody")
@@ -41,6 +43,9 @@ class Cluster:
     def __init__(self, **settings: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="courier-pg-"))
         self.data = self.folder / "data"
+        self._schemas: dict[Path, str] = {}
+        self._spare: list[str] = []
+        self._names = itertools.count()
         self._user = _unprivileged_user()
         if self._user is not None:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
@@ -78,10 +83,21 @@ class Cluster:
             return cursor.fetchall() if cursor.description else []
 
     def store_url(self, directory: Path) -> str:
-        """The same store for the same directory."""
-        schema = "s" + hashlib.sha256(str(directory).encode()).hexdigest()[:16]
-        self.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        """The same store for the same directory: an emptied one where there is one, because making one takes longer."""
+        schema = self._schemas.get(directory)
+        if schema is None:
+            schema = self._schemas[directory] = self._spare.pop() if self._spare else f"s{next(self._names)}"
+            self.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         return self.url(schema)
+
+    def empty(self, directory: Path) -> None:
+        """Nobody needs the directory's store any more, if it has one."""
+        schema = self._schemas.pop(directory, None)
+        if schema is not None:
+            deletes = "".join(f"DELETE FROM {table};" for table in care.TABLES)
+            restarts = "".join(f"ALTER SEQUENCE {sequence} RESTART;" for sequence in care.SEQUENCES)
+            self.execute(f"SET search_path = {schema}; {deletes} {restarts}")
+            self._spare.append(schema)
 
     def _run(self, command: Sequence[str]) -> None:
         who = {} if self._user is None else {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}

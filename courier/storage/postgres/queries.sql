@@ -244,7 +244,8 @@ INSERT INTO journal (start, count, at, size, events)
 SELECT coalesce((SELECT start + count FROM journal ORDER BY start DESC LIMIT 1), 0), :count, :at, :size, :events;
 
 -- name: span
-SELECT (SELECT start FROM journal ORDER BY start LIMIT 1), start + count FROM journal ORDER BY start DESC LIMIT 1;
+SELECT (SELECT start FROM journal ORDER BY start LIMIT 1) AS oldest, start + count AS next
+FROM journal ORDER BY start DESC LIMIT 1;
 
 -- name: read_journal
 SELECT start, events FROM journal

@@ -13,7 +13,7 @@ from time import perf_counter
 import msgspec
 import psycopg
 
-from courier.core.errors import AlreadyExists, CourierError
+from courier.core.errors import AlreadyExists
 from courier.core.events import Event
 from courier.core.model import Queue
 from courier.storage.base import StoredRecord
@@ -98,8 +98,6 @@ class Records:
             raise AlreadyExists(taken.kind, (taken.slot or taken.id).rpartition("/")[2]) from None
         except psycopg.Error as error:
             raise refusal(error) from error
-        with contextlib.suppress(CourierError):  # it is done; whoever needs to know asks again
-            await self.refresh()
 
     async def _taken(self, put: Sequence[StoredRecord]) -> StoredRecord:
         """Which of the records wants a slot that another has."""
@@ -120,6 +118,8 @@ class Records:
         steps = _writes(put, delete, present + 1)
         started = perf_counter()
         wrote = await tx.commit(notice=circle.notice({}, catalog=True), also=steps)
+        if circle.catalog_version == present:  # nobody else had a turn since the directory was told
+            circle.catalog_version = present + 1
         circle.committed(tx, wrote, 1, perf_counter() - started)
 
 
