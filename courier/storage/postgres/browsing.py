@@ -10,7 +10,8 @@ from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Filter, Moved
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.ending import event, remove, transfer
-from courier.storage.postgres.link import Connection, Rows, ask
+from courier.storage.postgres.link import Rows, Step
+from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.rows import Row, read, to_message
 from courier.storage.postgres.transaction import Transaction
@@ -24,43 +25,41 @@ _CURSOR = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 _LARGEST = 2**63 - 1
 
 
-async def browse(connection: Connection, queue: Queue, where: Filter, *, limit: int, after: str | None) -> Page:
-    """One page; a filter looks at no more than SCAN_COUNT messages before it answers."""
+async def browse(pool: Pool, queue: Queue, found: Rows, where: Filter, *, limit: int) -> Page:
+    """One page, which starts with what was found; a filter looks at no more than SCAN_COUNT messages."""
     messages: list[Message] = []
     size = looked = 0
+    after: str | None = None
     while True:
-        rows = await _rows_after(connection, queue, after, CHUNK)
-        for row in rows:
+        for row in _read_all(found):
             if len(messages) == limit or size >= PAGE_BYTES or looked == SCAN_COUNT:
                 return Page(messages=messages, next=after)
             after, looked = _cursor(row), looked + 1
             if row.state in where.states and has_attribute(message := to_message(queue, row), where):
                 messages.append(message)
                 size += row.size
-        if len(rows) < CHUNK:
+        if len(found) < CHUNK:
             return Page(messages=messages)
+        (found,) = await pool.ask(ask_page(queue, after))
 
 
-async def of_id(
-    connection: Connection, queue: Queue, sealer: Sealer, message_id: str, *, after: int, limit: int
-) -> list[Row]:
+def ask_page(queue: Queue, after: str | None) -> Step:
+    entered_at, seq = read_cursor(after) if after else (-1, -1)
+    return Q.page, {"queue": queue.key, "entered_at": entered_at, "seq": seq, "limit": CHUNK}
+
+
+def ask_id(queue: Queue, sealer: Sealer, message_id: str, *, after: str | None, limit: int) -> Step:
     """Messages of one id, oldest first: an id that we minted says where its message is."""
-    where = {
-        "queue": queue.key, "id": message_id.encode(), "after": after, "limit": limit,
-        "minted": sealer.seq_of(message_id) or 0,
+    return Q.of_id, {
+        "queue": queue.key, "id": message_id.encode(), "limit": limit, "minted": sealer.seq_of(message_id) or 0,
+        "after": read_cursor(after)[1] if after else 0,
     }  # fmt: skip
-    (found,) = await ask(connection, [(Q.of_id, where)])
-    return _read_all(found)
 
 
-async def browse_id(
-    connection: Connection, queue: Queue, sealer: Sealer, where: Filter, *, limit: int, after: str | None
-) -> Page:
-    assert where.id is not None
-    seq = read_cursor(after)[1] if after else 0
-    rows = await of_id(connection, queue, sealer, where.id, after=seq, limit=limit + 1)
-    found = [to_message(queue, row) for row in rows[:limit] if row.state in where.states]
-    matching = [message for message in found if has_attribute(message, where)]
+def page_of_id(queue: Queue, found: Rows, where: Filter, *, limit: int) -> Page:
+    rows = _read_all(found)
+    shown = [to_message(queue, row) for row in rows[:limit] if row.state in where.states]
+    matching = [message for message in shown if has_attribute(message, where)]
     return Page(messages=matching, next=_cursor(rows[limit - 1]) if len(rows) > limit else None)
 
 
@@ -73,13 +72,6 @@ def has_attribute(message: Message, where: Filter) -> bool:
 
 
 # -- cursors ------------------------------------------------------------------------------------------------------
-
-
-async def _rows_after(connection: Connection, queue: Queue, after: str | None, limit: int) -> list[Row]:
-    entered_at, seq = read_cursor(after) if after else (-1, -1)
-    where = {"queue": queue.key, "entered_at": entered_at, "seq": seq, "limit": limit}
-    (found,) = await ask(connection, [(Q.page, where)])
-    return _read_all(found)
 
 
 def _read_all(found: Rows) -> list[Row]:

@@ -1,13 +1,13 @@
 """Looking after a store: is it sound, make a copy, bring a copy back. Works beside running nodes."""
 
-from collections.abc import Iterable
+import asyncio
 from pathlib import Path
 
 import msgspec
 
 from courier.core.model import Kind, Queue
-from courier.storage.base import CannotOpen, Directory, StoredRecord
-from courier.storage.postgres.link import Connection, Rows, connect
+from courier.storage.base import CannotOpen
+from courier.storage.postgres.link import Connection, connect
 from courier.storage.postgres.schema import migrate, migrations, space_of, version_of
 
 TABLES = ("meta", "record", "message", "tally", "fifo", "dedup", "journal")
@@ -15,19 +15,6 @@ SEQUENCES = ("queue_key", "message_seq")
 VERSION_FILE = "schema_version"
 
 _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-
-
-def queues_of(records: Iterable[StoredRecord]) -> list[Queue]:
-    return [msgspec.msgpack.decode(r.document, type=Queue) for r in records if r.kind == "queue"]
-
-
-def queue_keys(records: Iterable[StoredRecord]) -> list[int]:
-    return [queue.key for queue in queues_of(records)]
-
-
-def all_queues(directory: Directory, keys: Rows) -> list[Queue]:
-    """Those of the queues that have not been deleted."""
-    return [queue for (key,) in keys if (queue := directory.queue_of_key(key))]
 
 
 # -- is it sound --------------------------------------------------------------------------------------------------
@@ -110,19 +97,23 @@ async def _journal(connection: Connection) -> list[str]:
 
 async def backup(connection: Connection, target: Path) -> None:
     """Write a consistent copy, a file a table, into a new directory while the nodes go on working."""
-    if target.exists() and any(target.iterdir()):
-        raise CannotOpen(f"{target} is not empty; choose a new directory for the backup")
-    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    await asyncio.to_thread(_make_empty, target)
     version = await version_of(connection)
     await connection.execute(_ONE_MOMENT)
     try:
         for table in TABLES:
             await _copy_out(connection, f"TABLE {table}", target / table)
         for sequence in SEQUENCES:
-            await _copy_out(connection, f"SELECT last_value, is_called FROM {sequence}", target / sequence)
+            await _copy_out(connection, f"SELECT last_value, is_called FROM {sequence}", target / sequence)  # noqa: S608
     finally:
         await connection.execute("ROLLBACK")
-    (target / VERSION_FILE).write_text(f"{version}\n")
+    await asyncio.to_thread((target / VERSION_FILE).write_text, f"{version}\n")
+
+
+def _make_empty(target: Path) -> None:
+    if target.exists() and any(target.iterdir()):
+        raise CannotOpen(f"{target} is not empty; choose a new directory for the backup")
+    target.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 async def _copy_out(connection: Connection, query: str, path: Path) -> None:
@@ -156,8 +147,9 @@ async def _copy_in(connection: Connection, source: Path) -> None:
             with (source / table).open("rb") as file:
                 while block := file.read(1 << 20):
                     await rows.write(block)
-    await connection.execute("SELECT setval(pg_get_serial_sequence('tally', 'version'), (SELECT max(version) + 1 FROM tally))")
+    await connection.execute(
+        "SELECT setval(pg_get_serial_sequence('tally', 'version'), (SELECT max(version) + 1 FROM tally))"
+    )
     for sequence in SEQUENCES:
         last, called = (source / sequence).read_text().split()
         await connection.execute("SELECT setval(%s, %s, %s)", (sequence, int(last), called == "t"))
-

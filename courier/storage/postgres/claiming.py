@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
 from courier.core.events import EventKind
 from courier.core.model import Kind, Lease, Queue, State
@@ -10,22 +9,12 @@ from courier.core.receipts import Sealer
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.ending import event
 from courier.storage.postgres.link import ask
+from courier.storage.postgres.orders import Receive
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.rows import Row, to_lease
 from courier.storage.postgres.transaction import Transaction
 
-
-class Order(Protocol):
-    """What one receiver has asked for."""
-
-    limit: int
-    lease_ms: int
-    group_limit: int | None
-    now: int
-    principal: str
-
-
-Orders = Sequence[tuple[Queue, Order]]
+Orders = Sequence[tuple[Queue, Receive]]
 Group = tuple[bytes, list[int]]
 
 
@@ -97,7 +86,7 @@ async def _free_groups(tx: Transaction, orders: Orders) -> dict[int, deque[Group
     return groups
 
 
-def _take_groups(tx: Transaction, queue: Queue, order: Order, groups: deque[Group]) -> list[int]:
+def _take_groups(tx: Transaction, queue: Queue, order: Receive, groups: deque[Group]) -> list[int]:
     taken: list[int] = []
     while groups and len(taken) < order.limit:
         grp, seqs = groups.popleft()
@@ -108,7 +97,7 @@ def _take_groups(tx: Transaction, queue: Queue, order: Order, groups: deque[Grou
     return taken
 
 
-def _lease(tx: Transaction, queue: Queue, order: Order, rows: list[Row], sealer: Sealer) -> list[Lease]:
+def _lease(tx: Transaction, queue: Queue, order: Receive, rows: list[Row], sealer: Sealer) -> list[Lease]:
     expires_at = order.now + order.lease_ms
     leases = []
     for row in rows:

@@ -11,7 +11,12 @@ TOO_OLD = "retention"
 
 
 def event(
-    kind: EventKind, at: int, queue: Queue, row: Row, principal: str | None = None, detail: dict[str, Json] | None = None
+    kind: EventKind,
+    at: int,
+    queue: Queue,
+    row: Row,
+    principal: str | None = None,
+    detail: dict[str, Json] | None = None,
 ) -> Event:
     return Event(
         kind, at, queue.tenant, queue.id, queue.name, row.seq, row.id, row.attempts, row.size, principal, detail
@@ -70,9 +75,7 @@ def dead_letter_queue(queue: Queue, directory: Directory) -> Queue | None:
     return directory.queue_of_id(target_id) if target_id else None
 
 
-def transfer(
-    tx: Transaction, source: Queue, target: Queue, row: Row, *, at: int, death: Death | None = None
-) -> None:
+def transfer(tx: Transaction, source: Queue, target: Queue, row: Row, *, at: int, death: Death | None = None) -> None:
     """Move a message as it is to another queue, where it starts afresh."""
     tx.change(source.key).remove(row.state, row.size)
     if source.kind is Kind.FIFO:

@@ -35,9 +35,7 @@ def fifo_keys(queues: Iterable[Queue], directory: Directory) -> set[int]:
     return {queue.key for queue in reached if queue is not None and queue.kind is Kind.FIFO}
 
 
-def apply_time(
-    tx: Transaction, found: Rows, queues: Mapping[int, tuple[Queue, int]], directory: Directory
-) -> set[int]:
+def apply_time(tx: Transaction, found: Rows, queues: Mapping[int, tuple[Queue, int]], directory: Directory) -> set[int]:
     """Do what `look` has found; the keys of queues that have more to be done than one step."""
     kinds: dict[tuple[int, int], list[Row]] = {}
     for kind, *facts in found:

@@ -312,3 +312,6 @@ SELECT kind, tenant, id FROM record WHERE slot = :slot;
 
 -- name: tallied_queues
 SELECT DISTINCT queue FROM tally;
+
+-- name: nothing
+SELECT 1;

@@ -6,7 +6,7 @@ change holds it alone. So no node ever acts on a queue that another has deleted 
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextvars import ContextVar
 from time import perf_counter
 
@@ -63,9 +63,8 @@ class Records:
             put, delete = ([_stored(row[:5]) for row in told if row[5] is gone] for gone in (False, True))
             self._circle.directory.learn(put=put, delete=delete)
             self._circle.catalog_version = version[0][0]
-            for record in put:
-                if record.kind == "queue":
-                    self._look_again(_queue.decode(record.document).key)
+            for queue in queues_of(put):
+                self._look_again(queue.key)
 
     @contextlib.asynccontextmanager
     async def changing(self) -> AsyncIterator[None]:
@@ -108,7 +107,11 @@ class Records:
         return put[0]
 
     async def _write(
-        self, connection: Connection, put: Sequence[StoredRecord], delete: Sequence[StoredRecord], events: Sequence[Event]
+        self,
+        connection: Connection,
+        put: Sequence[StoredRecord],
+        delete: Sequence[StoredRecord],
+        events: Sequence[Event],
     ) -> None:
         circle = self._circle
         lock = Q.lock, {"space": circle.space, "keys": numbers([CATALOG_LOCK])}
@@ -121,6 +124,10 @@ class Records:
         if circle.catalog_version == present:  # nobody else had a turn since the directory was told
             circle.catalog_version = present + 1
         circle.committed(tx, wrote, 1, perf_counter() - started)
+
+
+def queues_of(records: Iterable[StoredRecord]) -> list[Queue]:
+    return [_queue.decode(record.document) for record in records if record.kind == "queue"]
 
 
 def _writes(put: Sequence[StoredRecord], delete: Sequence[StoredRecord], version: int) -> list[Step]:

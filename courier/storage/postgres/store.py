@@ -22,8 +22,8 @@ from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, 
 from courier.storage.postgres.orders import Pass, Receive, Send, Settle
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
-from courier.storage.postgres.records import Records
-from courier.storage.postgres.rows import to_message
+from courier.storage.postgres.records import Records, queues_of
+from courier.storage.postgres.rows import read, to_message
 from courier.storage.postgres.schema import migrate, space_of
 from courier.storage.postgres.settling import read_tokens
 from courier.storage.postgres.solo import alone
@@ -97,8 +97,8 @@ class PostgresStore:
         records = await self._records.load()
         for queue in await self._records.doomed():
             self._doom(queue)
-        for key in care.queue_keys(records):
-            self._circle.agenda.note(key, 0)
+        for queue in queues_of(records):
+            self._circle.agenda.note(queue.key, 0)
         self._circle.signals.due(0)
         return records
 
@@ -110,9 +110,9 @@ class PostgresStore:
         self, *, put: Sequence[StoredRecord] = (), delete: Sequence[StoredRecord] = (), events: Sequence[Event] = ()
     ) -> None:
         await self._records.change(put, delete, events)
-        for queue in care.queues_of(delete):
+        for queue in queues_of(delete):
             self._doom(queue)
-        for queue in care.queues_of(put):
+        for queue in queues_of(put):
             self._look_again(queue.key)
 
     def _doom(self, queue: Queue) -> None:
@@ -148,19 +148,19 @@ class PostgresStore:
         return settled
 
     async def browse(self, queue: Queue, *, now: int, where: Filter, limit: int, after: str | None = None) -> Page:
-        live = await self._catch_up(queue, now)
-        async with self._pool.taken() as connection:
-            if where.id is not None:
-                return await browsing.browse_id(connection, live, self.sealer, where, limit=limit, after=after)
-            return await browsing.browse(connection, live, where, limit=limit, after=after)
+        if where.id is not None:
+            step = browsing.ask_id(queue, self.sealer, where.id, after=after, limit=limit + 1)
+            live, found = await self._look(queue, now, step)
+            return browsing.page_of_id(live, found, where, limit=limit)
+        live, found = await self._look(queue, now, browsing.ask_page(queue, after))
+        return await browsing.browse(self._pool, live, found, where, limit=limit)
 
     async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
-        live = await self._catch_up(queue, now)
-        async with self._pool.taken() as connection:
-            rows = await browsing.of_id(connection, live, self.sealer, message_id, after=0, limit=1)
-        if not rows:
+        step = browsing.ask_id(queue, self.sealer, message_id, after=None, limit=1)
+        live, found = await self._look(queue, now, step)
+        if not found:
             raise MessageNotFound(message_id)
-        return to_message(live, rows[0])
+        return to_message(live, read(found[0]))
 
     async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
         async def work(tx: Transaction, live: Queue) -> list[int]:
@@ -211,8 +211,7 @@ class PostgresStore:
         return await self._alone(source, now, work, also=target)
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
-        await self._catch_up(queue, now)
-        found = await self._pool.ask_one(Q.counters, queue=queue.key)
+        _, found = await self._look(queue, now, (Q.counters, {"queue": queue.key}))
         if not found:
             return Counters()
         ready, delayed, leased, size, sent, acked, dead, oldest_at = found[0]
@@ -253,18 +252,23 @@ class PostgresStore:
 
         return await alone(self._circle, self._pool, lambda: [self._known(one) for one in named], on_live)
 
-    async def _catch_up(self, queue: Queue, now: int) -> Queue:
-        """Apply time before a look, step by step, so that the figures are exact."""
+    async def _look(self, queue: Queue, now: int, step: Step) -> tuple[Queue, Rows]:
+        """Ask something about a queue that time has been applied to, so that the answer is exact."""
         while True:
             live = self._known(queue)
             until = now - live.settings.retention_ms
-            ((due,),) = await self._pool.ask_one(Q.is_due, queue=live.key, now=now, until=until)
+            is_due = Q.is_due, {"queue": live.key, "now": now, "until": until}
+            ((due,),), answer = await self._pool.ask(is_due, step)
             if not due:
-                return live
+                return live, answer
             try:
                 await self._pass_time([live.key], now)
             except Unavailable:
-                return live  # a store that cannot write can still be looked at, as it was when it last could
+                return live, answer  # a store that cannot write can still be looked at, as it was when it last could
+
+    async def _catch_up(self, queue: Queue, now: int) -> None:
+        """Apply time, step by step, before something that does not share the group commit."""
+        await self._look(queue, now, (Q.nothing, {}))
 
     # -- time -------------------------------------------------------------------------------------------------
 
@@ -320,7 +324,8 @@ class PostgresStore:
             self._circle.signals.due(min(news))
 
     async def _all_dues(self) -> Rows:
-        queues = care.all_queues(self._directory, await self._pool.ask_one(Q.tallied_queues))
+        keys = [key for (key,) in await self._pool.ask_one(Q.tallied_queues)]
+        queues = [queue for key in keys if (queue := self._directory.queue_of_key(key))]
         where = {
             "keys": numbers(queue.key for queue in queues),
             "retentions": numbers(queue.settings.retention_ms for queue in queues),

@@ -81,7 +81,9 @@ class Transaction:
 
     # -- asking -----------------------------------------------------------------------------------------------
 
-    async def begin(self, *, catalog_version: int | None, fifo_keys: Iterable[int], steps: Sequence[Step]) -> list[Rows]:
+    async def begin(
+        self, *, catalog_version: int | None, fifo_keys: Iterable[int], steps: Sequence[Step]
+    ) -> list[Rows]:
         """Start, with the FIFO queues locked and the catalog known to be current; the answers to `steps`."""
         keys = sorted(fifo_keys)
         self.locked.update(keys)
