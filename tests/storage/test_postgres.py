@@ -290,7 +290,7 @@ async def test_nothing_that_was_accepted_is_lost_and_nothing_settles_twice(
                 await asyncio.sleep(0)
 
         work = [asyncio.create_task(job(rig)) for rig in rigs for job in (send, send, consume)]
-        for _ in range(6):
+        for _ in range(3):
             await asyncio.sleep(0.25)
             await asyncio.to_thread(disturb, own_cluster, how)
         await asyncio.sleep(0.25)

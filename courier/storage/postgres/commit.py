@@ -22,7 +22,7 @@ from courier.storage.base import Directory, Signals
 from courier.storage.metrics import Metrics
 from courier.storage.postgres.agenda import Agenda
 from courier.storage.postgres.batch import Again, Batch
-from courier.storage.postgres.link import Connection, Step, connect, is_collision, refusal
+from courier.storage.postgres.link import Connection, Step, connect, is_collision, is_usable, refusal
 from courier.storage.postgres.orders import Order
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.transaction import StaleCatalog, Transaction
@@ -214,8 +214,9 @@ class GroupCommit:
         await self._disconnect()
 
     async def _connected(self) -> Connection:
-        if self._connection is not None and not self._connection.closed:
+        if is_usable(self._connection):
             return self._connection
+        await self._disconnect()
         loop = asyncio.get_running_loop()
         if loop.time() < self._retry_at:
             raise Unavailable(self.failure or "the database cannot be reached")

@@ -1,7 +1,8 @@
 """Connections: how they are made, what is asked over them in one round trip, and what their failures mean."""
 
+import select
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -49,6 +50,15 @@ async def connect(url: str) -> Connection:
         await connection.close()
         raise
     return connection
+
+
+def is_usable(connection: Connection | None) -> TypeGuard[Connection]:
+    """Whether a connection that lay idle is still there: the server says nothing unasked but farewell."""
+    if connection is None or connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
 
 
 async def ask(connection: Connection, steps: Sequence[Step]) -> list[Rows]:

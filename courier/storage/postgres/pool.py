@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, refusal
+from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, is_usable, refusal
 
 SIZE = 4
 
@@ -26,13 +26,21 @@ class Pool:
         """A connection of one's own; raises Unavailable where the database fails."""
         async with self._places:
             try:
-                connection = self._idle.pop() if self._idle else await connect(self._url)
+                connection = await self._find()
                 try:
                     yield connection
                 finally:
                     await self._put_back(connection)
             except psycopg.Error as error:
                 raise refusal(error) from error
+
+    async def _find(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if is_usable(connection):
+                return connection
+            await connection.close()
+        return await connect(self._url)
 
     async def ask(self, *steps: Step) -> list[Rows]:
         async with self.taken() as connection:
