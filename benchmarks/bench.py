@@ -31,8 +31,8 @@ class Bench:
         return self._bare
 
     @contextlib.contextmanager
-    def courier(self) -> Iterator[tuple[Courier, Client]]:
-        with Courier(self.new_data()) as server:
+    def courier(self, settings: dict[str, str] | None = None) -> Iterator[tuple[Courier, Client]]:
+        with Courier(self.new_data(), settings) as server:
             yield server, Client(server.port)
 
     def new_data(self) -> Path:

@@ -10,6 +10,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
+from benchmarks.receiver import Stats
+
 TOKEN = "benchmark-root-token-of-sixty-four-characters-0123456789-abcdefgh"
 PATIENCE_S = 60.0
 
@@ -99,18 +103,46 @@ class Bare(Server):
 class Courier(Server):
     """`courier serve` as anybody starts it, on the given data directory."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, settings: dict[str, str] | None = None) -> None:
         data.mkdir(parents=True, exist_ok=True)
         self._port_file = data / "port"
         self._port_file.unlink(missing_ok=True)
         executable = Path(sys.executable).parent / "courier"
         command = [str(executable), "serve", "--port", "0", "--data", str(data)]
         log = data.with_suffix(".log")
-        super().__init__(command, probe="/readyz", log=log, environ={"COURIER_ROOT_TOKEN": TOKEN})
+        super().__init__(command, probe="/readyz", log=log, environ=_variables(settings or {}))
 
     def _find_port(self) -> int:
         self._wait_until(lambda: self._port_file.exists() and self._port_file.read_text().strip())
         return int(self._port_file.read_text())
+
+
+class Receiver(Server):
+    """Where deliveries go."""
+
+    def __init__(self, directory: Path) -> None:
+        self._port = _free_port()
+        command = [sys.executable, "-m", "benchmarks.receiver", str(self._port)]
+        super().__init__(command, probe="/count", log=directory / "receiver.log")
+        self._connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_S)
+
+    def _find_port(self) -> int:
+        return self._port
+
+    def count(self) -> int:
+        """How many deliveries have come since the stats were last asked for."""
+        return msgspec.json.decode(self._get("/count"), type=int)
+
+    def stats(self) -> Stats:
+        return msgspec.json.decode(self._get("/stats"), type=Stats)
+
+    def _get(self, path: str) -> bytes:
+        self._connection.request("GET", path)
+        return self._connection.getresponse().read()
+
+
+def _variables(settings: dict[str, str]) -> dict[str, str]:
+    return {"COURIER_ROOT_TOKEN": TOKEN} | {f"COURIER_{key.upper()}": value for key, value in settings.items()}
 
 
 def _answers(port: int, path: str) -> bool:

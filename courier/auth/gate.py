@@ -23,6 +23,14 @@ _RECORD_KIND = "courier"
 _NOBODY = bytes(32)
 
 
+class Allowance(msgspec.Struct, frozen=True):
+    """A limit and what is left of it: `remaining_count` requests at once, all of them again at `full_at`."""
+
+    requests_per_second: float
+    remaining_count: int
+    full_at: int
+
+
 class Gate:
     """Root, the credentials of the catalog, and the access tokens issued for either."""
 
@@ -94,6 +102,15 @@ class Gate:
     def _check_rate(self, key: str, rate: float) -> None:
         if wait_ms := self._limits.wait_ms(key, rate=rate, burst=max(1.0, rate), now=self._clock.now()):
             raise TooManyRequests(wait_ms)
+
+    def allowance(self, principal: Principal) -> Allowance | None:
+        """What a credential's limit leaves it now; None where there is no limit."""
+        credential = self._catalog.credential_of_id(principal.id)
+        if credential is None or credential.requests_per_second is None:
+            return None
+        rate = credential.requests_per_second
+        remaining, full_at = self._limits.left(credential.id, rate=rate, burst=max(1.0, rate), now=self._clock.now())
+        return Allowance(rate, remaining, full_at)
 
     def count_failure(self, address: str) -> None:
         """Note a bad credential from a client's address; raises TooManyRequests when there were too many."""

@@ -24,5 +24,12 @@ class Throttle:
         self._buckets[key] = (tokens, now, now + (burst - tokens) * 1_000 / rate)
         return 0
 
+    def left(self, key: str, *, rate: float, burst: float, now: int) -> tuple[int, int]:
+        """How many tokens could be taken at once, and when there will be as many as ever."""
+        known = self._buckets.get(key)
+        if known is None:
+            return int(burst), now
+        return int(min(burst, known[0] + (now - known[1]) * rate / 1_000)), max(now, round(known[2]))
+
     def _sweep(self, now: int) -> None:
         self._buckets = {key: bucket for key, bucket in self._buckets.items() if bucket[2] > now}

@@ -26,6 +26,7 @@ class Credentials(Shelf):
         scopes: Sequence[Scope] | None = None,
         expires_at: int | None = None,
         requests_per_second: float | None = None,
+        enabled: bool = True,
         annotations: dict[str, Json] | None = None,
         principal: str,
     ) -> tuple[Credential, str]:
@@ -42,6 +43,7 @@ class Credentials(Shelf):
                 scopes=tuple(scopes) if scopes is not None else tuple(Scope(action) for action in Action),
                 expires_at=expires_at,
                 requests_per_second=requests_per_second,
+                enabled=enabled,
                 annotations=annotations or {},
                 created_at=now,
                 changed_at=now,

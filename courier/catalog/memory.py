@@ -207,6 +207,9 @@ class Memory:
                     self._names.pop((old.tenant, old.name), None)
                 self._queues[thing.id] = self._queue_keys[thing.key] = thing
                 self._names[thing.tenant, thing.name] = thing
+                if self._listener_watcher is not None:
+                    for listener in self._listeners.get(thing.id, {}).values():
+                        self._listener_watcher(listener, True)  # what its queue is set to counts for it too
             case Exchange():
                 self._exchanges[thing.id] = self._names[thing.tenant, thing.name] = thing
             case Binding():

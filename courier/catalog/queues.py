@@ -1,7 +1,7 @@
 """Changes to queues."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -11,6 +11,8 @@ from courier.core import limits
 from courier.core.errors import DeadLetterCycle, InUse, QueueNotFound
 from courier.core.events import EventKind
 from courier.core.model import Json, Kind, Queue, QueueSettings
+
+T = TypeVar("T", QueueSettings, dict[str, Json])
 
 
 class Queues(Shelf):
@@ -49,12 +51,12 @@ class Queues(Shelf):
         *,
         name: str | None = None,
         settings: QueueSettings | Callable[[QueueSettings], QueueSettings] | None = None,
-        annotations: dict[str, Json] | None = None,
+        annotations: dict[str, Json] | Callable[[dict[str, Json]], dict[str, Json]] | None = None,
         principal: str,
     ) -> Queue:
         """Replace what is given and keep the rest; a queue's kind is for life.
 
-        Settings given as a function are made from those that stand when it is this change's turn.
+        What is given as a function is made from what stands when it is this change's turn.
         """
         async with self._writing:
             queue = self.queue_by_id(queue.tenant, queue.id)
@@ -64,8 +66,8 @@ class Queues(Shelf):
             changed = msgspec.structs.replace(
                 queue,
                 name=name or queue.name,
-                settings=settings(queue.settings) if callable(settings) else settings or queue.settings,
-                annotations=queue.annotations if annotations is None else annotations,
+                settings=_changed(queue.settings, settings),
+                annotations=_changed(queue.annotations, annotations),
                 changed_at=self._clock.now(),
             )
             self._check_queue(changed)
@@ -91,3 +93,9 @@ class Queues(Shelf):
             if target is None or target.tenant != queue.tenant:
                 raise QueueNotFound(target_id)
             target_id = target.settings.dead_letter_queue
+
+
+def _changed(present: T, change: T | Callable[[T], T] | None) -> T:
+    if change is None:
+        return present
+    return change(present) if callable(change) else change

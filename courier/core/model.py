@@ -298,6 +298,8 @@ class Release(msgspec.Struct, frozen=True, gc=False):
     receipt: str
     delay_ms: int | None = None
     note: dict[str, Json] | None = None
+    untried: bool = False
+    """Nothing was done with it: the lease does not count as an attempt."""
 
 
 class Extend(msgspec.Struct, frozen=True, gc=False):

@@ -18,14 +18,19 @@ async def answers_challenge(client: Client, guard: Guard, host: str, port: int, 
     """Whether a GET gives 200 and exactly the text, over TLS or, on a port that is not meant for it, without."""
     schemes = {HTTPS_PORT: ("https",), HTTP_PORT: ("http",)}.get(port, ("https", "http"))
     literal = f"[{host}]" if ":" in host else host
-    for scheme in schemes:
-        try:
-            target = guard.check_url(f"{scheme}://{literal}:{port}/{path.lstrip('/')}")
-        except Invalid:
-            return False
-        if await _serves(client, target, expected):
-            return True
-    return False
+    try:
+        targets = [guard.check_url(f"{scheme}://{literal}:{port}/{path.lstrip('/')}") for scheme in schemes]
+    except Invalid:
+        return False
+    asking = [asyncio.ensure_future(_serves(client, target, expected)) for target in targets]
+    try:
+        for answer in asyncio.as_completed(asking):
+            if await answer:
+                return True
+        return False
+    finally:
+        for task in asking:
+            task.cancel()
 
 
 async def _serves(client: Client, target: Target, expected: str) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import resource
 import ssl
 from collections.abc import AsyncIterator, Sequence
 
@@ -34,6 +35,8 @@ GRACE_SECONDS = 5.0
 """How long a stopping server waits for receivers to answer."""
 DISABLE_MS = 5 * DAY
 LIVENESS_MS = MINUTE
+MOST_FILES = 40_000
+"""Requests under way for all listeners together may have half of this, or of what the system allows."""
 
 
 class Deliveries:
@@ -73,6 +76,7 @@ class Deliveries:
             book=self._book,
             settler=Settler(broker, self._log, self._tasks),
             disable_ms=disable_ms,
+            most_active=_open_files() // 2,
         )
         self._liveness = LivenessChecks(
             clock,
@@ -109,7 +113,7 @@ class Deliveries:
 
     async def _stop(self) -> None:
         self._dispatcher.stop()
-        for _ in range(2):  # what was being leased when it stopped goes out in the second round
+        for _ in range(2):  # what was being leased when it stopped is given back in the second round
             await self._requests.finish(seconds=GRACE_SECONDS)
             await self._tasks.finish(seconds=GRACE_SECONDS)
         await self._book.save()
@@ -159,12 +163,17 @@ class Deliveries:
         span = since is not None or until is not None
         if [message_ids is not None, span, missed].count(True) != 1:
             raise Invalid("choose one of message_ids, since and until, or missed")
+        listener = self._present(listener)
         if message_ids is not None:
             return await self._replays.chosen(listener, message_ids, principal=principal)
         if missed:
             return await self._replays.missed(listener, principal=principal)
         until = self._clock.now() + 1 if until is None else until
         return await self._replays.span(listener, since=since or 0, until=until, principal=principal)
+
+    def _present(self, listener: Listener) -> Listener:
+        """The listener as it is now; raises ListenerNotFound."""
+        return self._catalog.listener(self._catalog.queue_by_id(listener.tenant, listener.queue_id), listener.id)
 
     async def pause(self, listener: Listener, *, principal: str) -> Listener:
         """Deliver nothing more until it is resumed; what is sent waits."""
@@ -196,6 +205,7 @@ class Deliveries:
         principal: str,
     ) -> Listener:
         """Sign with a new secret, and for `overlap_ms` with the old ones too."""
+        listener = self._present(listener)
         if secret is None:
             newest = listener.secrets[0].value if listener.secrets else ""
             secret = self.new_secret(asymmetric=newest.startswith(signing.KEY_PREFIX))
@@ -215,3 +225,9 @@ class Deliveries:
     async def challenge(self, host: str, port: int, path: str, expected: str) -> bool:
         """Whether the host serves exactly `expected` at the path: proof that whoever asks controls it."""
         return await answers_challenge(self._client, self.guard, host, port, path, expected)
+
+
+def _open_files() -> int:
+    """How many files, and so connections, this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_FILES if soft == resource.RLIM_INFINITY else min(soft, MOST_FILES)

@@ -31,8 +31,6 @@ from courier.delivery.tasks import Tasks
 
 STORE_RETRY_MS = SECOND
 LEASE_SPARE_MS = SECOND
-MOST_ACTIVE = 4_000
-"""Requests under way for all listeners together: every one of them is an open file."""
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +54,7 @@ class Dispatcher:
         book: HealthBook,
         settler: Settler,
         disable_ms: int,
+        most_active: int,
     ) -> None:
         self._broker = broker
         self._catalog = catalog
@@ -68,6 +67,7 @@ class Dispatcher:
         self._book = book
         self._settler = settler
         self._disable_ms = disable_ms
+        self._most_active = most_active
         self._listeners: dict[int, Listener] = {}  # by the key of their outbox
         self._keys: dict[str, int] = {}
         self._lanes: dict[int, Lane] = {}
@@ -134,7 +134,7 @@ class Dispatcher:
 
     def _pump(self, lane: Lane) -> None:
         """Lease as much as the lane has room for."""
-        if not lane.hungry or lane.fetching or not self._going:
+        if not lane.hungry or lane.fetching or not self._may_go(lane):
             return
         room = lane.room(now=self._clock.now())
         if room.count:
@@ -171,21 +171,41 @@ class Dispatcher:
         if rate := lane.listener.settings.requests_per_second:
             lane.pace.spend(len(leases), rate, now=self._clock.now())
         lane.waiting.extend(leases)
+        lane.used = lane.used or bool(leases)
+        if not lane.used and not lane.hungry and self._going:
+            self._lanes.pop(lane.outbox.key, None)  # it was only a look: an idle listener costs nothing
+            return
         self._dispatch(lane)
         self._pump(lane)
 
     # -- to the receiver --------------------------------------------------------------------------------------
 
+    def _may_go(self, lane: Lane) -> bool:
+        """Whether anything may be delivered to the listener now."""
+        queue = self._catalog.queue_of_id(lane.listener.queue_id)
+        paused = queue is not None and queue.settings.paused
+        return self._going and lane.listener.state is ListenerState.ACTIVE and not paused
+
     def _dispatch(self, lane: Lane) -> None:
-        """Send off what is leased; what is in hand goes out even when the breaker has opened meanwhile."""
-        width = lane.width(now=self._clock.now()) or lane.listener.settings.concurrency
+        """Send off what is leased, or give it back where that may not be any more."""
+        width = lane.width(now=self._clock.now()) if self._may_go(lane) else 0
+        if not width and lane.waiting:
+            untried = [Release(lease.receipt, 0, untried=True) for lease in lane.waiting]
+            lane.waiting.clear()
+            self._tasks.start(self._give_back(lane, untried))
         while lane.waiting and lane.active < width:
-            if self._active >= MOST_ACTIVE:
+            if self._active >= self._most_active:
                 self._starved[lane.outbox.key] = lane
                 return
             lane.active += 1
             self._active += 1
             self._requests.start(self._deliver(lane, lane.waiting.popleft()))
+
+    async def _give_back(self, lane: Lane, untried: list[Release]) -> None:
+        try:
+            await self._broker.settle(lane.outbox, untried, principal=PRINCIPAL)
+        except CourierError as error:  # then their leases end by themselves
+            log.warning("%d messages for listener %s were not given back: %s", len(untried), lane.listener.id, error)
 
     async def _deliver(self, lane: Lane, lease: Lease) -> None:
         try:
@@ -251,9 +271,9 @@ class Dispatcher:
         )
         note = note_of(attempt)
         if isinstance(decided, Delivered):
-            self._settler.settle(lane, Ack(lease.receipt, note), attempt)
+            self._settler.settle(lane, Ack(lease.receipt, note), attempt, then=self._pump)
         else:
-            self._settler.settle(lane, Release(lease.receipt, decided.delay_ms, note), attempt)
+            self._settler.settle(lane, Release(lease.receipt, decided.delay_ms, note), attempt, then=self._pump)
 
     def _dice(self, answer: Answer) -> float:
         if answer.status is not None and 200 <= answer.status <= 299:

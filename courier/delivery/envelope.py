@@ -1,5 +1,9 @@
 """What a listener's deliveries have in common, worked out once for each version of the listener."""
 
+import asyncio
+from collections.abc import Mapping
+from time import perf_counter
+
 import msgspec
 
 from courier.core.model import Listener, Message
@@ -42,13 +46,27 @@ class Postman:
         if settings.cloudevents:
             head += event_lines(message, tenant=listener.tenant, queue=queue_name)
         oauth = settings.authorization if settings.authorization and settings.authorization["type"] == "oauth" else None
+        timeout_ms = settings.timeout_ms
         if oauth is not None:
-            try:
-                head += b"Authorization: %b\r\n" % (await self._authorizer.header(oauth) or "").encode("ascii")
-            except (RequestFailed, Refused) as error:
-                return Answer(error=str(error))
+            started = perf_counter()
+            token = await self._token(oauth, timeout_ms=timeout_ms)
+            if isinstance(token, Answer):
+                return token
+            head += token
+            # Both together must end before the lease does, or the message would be delivered twice at a time.
+            timeout_ms = max(1, timeout_ms - round((perf_counter() - started) * 1_000))
         head += b"Content-Length: %d\r\n\r\n" % len(message.body)
-        answer = await self._client.exchange(cover.target, head, message.body, timeout_ms=settings.timeout_ms)
+        answer = await self._client.exchange(cover.target, head, message.body, timeout_ms=timeout_ms)
         if oauth is not None and answer.status == 401:
             self._authorizer.forget(oauth)
         return answer
+
+    async def _token(self, oauth: Mapping[str, str], *, timeout_ms: int) -> bytes | Answer:
+        """The line that proves us, or why there is none."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                return b"Authorization: %b\r\n" % (await self._authorizer.header(oauth) or "").encode("ascii")
+        except (RequestFailed, Refused) as error:
+            return Answer(error=str(error))
+        except TimeoutError:
+            return Answer(error=f"no token within {timeout_ms} ms")

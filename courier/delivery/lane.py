@@ -32,7 +32,8 @@ class Lane:
 
     __slots__ = (
         "active", "alarm_at", "breaker", "cover", "fetch_ms", "fetching", "held_until", "hungry", "latency_ms",
-        "listener", "outbox", "pace", "settling", "unsettled", "waiting",
+        "listener", "outbox", "pace", "settling", "unsettled", "used",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: Listener, outbox: Queue) -> None:
@@ -52,6 +53,7 @@ class Lane:
         self.hungry = False
         """Whether the outbox may hold something that is ready."""
         self.fetching = False
+        self.used = False
         self.alarm_at: int | None = None
 
     def renew(self, listener: Listener, outbox: Queue) -> None:
@@ -74,8 +76,6 @@ class Lane:
         return self.breaker.room(1 if settings.ordered else settings.concurrency, now=now)
 
     def room(self, *, now: int) -> Room:
-        if self.listener.state is not ListenerState.ACTIVE:
-            return NO_ROOM
         if now < self.held_until:
             return Room(0, self.held_until)
         width = self.width(now=now)
@@ -92,7 +92,7 @@ class Lane:
         busy = self.active + len(self.waiting)
         if self.listener.settings.ordered:
             return width - busy - len(self.unsettled) - self.settling
-        if width < self.listener.settings.concurrency or self.latency_ms >= FAST_MS:
+        if self.breaker.failure_run or self.latency_ms >= FAST_MS:
             return width - busy
         depth = width + self._ahead(width)
         free = depth - busy

@@ -59,7 +59,8 @@ class DeliveryLog:
     def _at_hand(self, listener: Listener, cursor: Cursor) -> list[DeliveryAttempt]:
         if cursor.offset is not None:
             return []
-        lines = sorted(self._recent.get(listener.id, ()), key=lambda line: line.place, reverse=True)
+        recent = reversed(self._recent.get(listener.id, deque()))
+        lines = sorted(recent, key=lambda line: line.place, reverse=True)
         return [line for line in lines if cursor.place is None or line.place < cursor.place]
 
     async def _scan(self, listener: Listener, limit: int, cursor: Cursor) -> LogPage:
@@ -123,6 +124,8 @@ def _read(event: Event, listener: Listener) -> DeliveryAttempt | None:
     if event.queue_id != listener.outbox_id or event.kind not in KINDS:
         return None
     note = event.detail or {}
+    if "untried" in note:
+        return None
     return DeliveryAttempt(
         at=note.get("at", event.at),
         seq=event.seq or 0,

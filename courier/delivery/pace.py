@@ -1,5 +1,7 @@
 """How often a listener may be called: evenly spaced, with room for a small burst."""
 
+import math
+
 import msgspec
 
 from courier.core.model import SECOND
@@ -24,7 +26,7 @@ class Pace(msgspec.Struct):
     def ready_at(self, requests_per_second: float) -> int:
         """When at least one call may begin."""
         gap = SECOND / requests_per_second
-        return int(self.next_at + gap - _burst(gap)) + 1
+        return math.ceil(self.next_at + gap - _burst(gap))
 
 
 def _burst(gap: float) -> float:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from courier.broker import Broker
 from courier.core.errors import CourierError, QueueNotFound
@@ -26,19 +27,23 @@ class Settler:
         self._log = delivery_log
         self._tasks = tasks
 
-    def settle(self, lane: Lane, settlement: Settlement, attempt: DeliveryAttempt) -> None:
+    def settle(
+        self, lane: Lane, settlement: Settlement, attempt: DeliveryAttempt, *, then: Callable[[Lane], None]
+    ) -> None:
+        """`then` is called once everything of the lane is settled."""
         lane.unsettled.append((settlement, attempt))
         if not lane.settling:
             lane.settling = True
-            self._tasks.start(self._settle(lane))
+            self._tasks.start(self._settle(lane, then))
 
-    async def _settle(self, lane: Lane) -> None:
+    async def _settle(self, lane: Lane, then: Callable[[Lane], None]) -> None:
         try:
             while lane.unsettled:
                 batch, lane.unsettled = lane.unsettled[:BATCH_COUNT], lane.unsettled[BATCH_COUNT:]
                 await self._commit(lane, batch)
         finally:
             lane.settling = False
+        then(lane)
 
     async def _commit(self, lane: Lane, batch: list[tuple[Settlement, DeliveryAttempt]]) -> None:
         """Until the store takes it: what was delivered must not be delivered again for want of an ack."""

@@ -50,6 +50,9 @@ class Timekeeper:
         except CourierError as error:
             log.warning("upkeep waits: %s", error)
             return now + RETRY_MS
+        except Exception:
+            log.exception("upkeep failed; will try again")  # time must not stand still for a bug of ours
+            return now + RETRY_MS
         return min(self._wake_at, now + TICK_MS if upcoming is None else upcoming)
 
     async def _sleep(self) -> None:

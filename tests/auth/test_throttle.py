@@ -40,3 +40,12 @@ def test_full_buckets_are_forgotten_and_others_kept(monkeypatch):
     bucket.wait_ms("new", rate=1.0, burst=1.0, now=2_000)
     assert len(bucket) == 2
     assert bucket.wait_ms("busy", rate=1.0, burst=1.0, now=2_000) == 500
+
+
+def test_what_is_left_is_told_without_taking_any() -> None:
+    throttle = Throttle()
+    assert throttle.left("a", rate=2.0, burst=4.0, now=1_000) == (4, 1_000)
+    throttle.wait_ms("a", rate=2.0, burst=4.0, now=1_000)
+    assert throttle.left("a", rate=2.0, burst=4.0, now=1_000) == (3, 1_500)
+    assert throttle.left("a", rate=2.0, burst=4.0, now=1_000) == (3, 1_500)
+    assert throttle.left("a", rate=2.0, burst=4.0, now=2_000) == (4, 2_000)

@@ -1,5 +1,6 @@
 """Courier without a socket, with receivers that have one."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,9 +10,10 @@ from courier.clock import FakeClock
 from courier.core.model import Counters, Draft, Listener, ListenerSettings, Queue, Sent
 from courier.delivery import DeliveryAttempt, Health
 from tests.support.inprocess import InProcess, courier_app
-from tests.support.receiver import Receiver, receiving, until
+from tests.support.receiver import PATIENCE_S, Receiver, receiving, until
 
-LOOPBACK = ("127.0.0.0/8",)
+COURIER: dict[str, Any] = {"delivery_allow": ("127.0.0.0/8",), "dialects": ("native", "cloudflare", "anypoint")}
+"""A Courier that may deliver to this machine."""
 
 
 class Post:
@@ -52,6 +54,14 @@ class Post:
         await until(lambda: len(self.deliveries._log._recent.get(listener.id, ())) >= count)
         return await self.deliveries.log(listener)
 
+    async def delivered(self, listener: Listener, count: int) -> None:
+        """Until so many messages are delivered and that is written down."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (await self.waiting(listener)).acked_count < count:
+                await asyncio.sleep(0.001)
+        lane = self.deliveries._dispatcher.lane_of(listener)
+        await until(lambda: lane is None or not (lane.settling or lane.unsettled))
+
     async def waiting(self, listener: Listener) -> Counters:
         return await self.broker.counters(self.catalog.outbox(listener))
 
@@ -69,7 +79,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def post(tmp_path, clock: FakeClock) -> AsyncIterator[Post]:
-    async with courier_app(tmp_path, clock=clock, delivery_allow=LOOPBACK) as app:
+    async with courier_app(tmp_path, clock=clock, **COURIER) as app:
         yield Post(app)
 
 

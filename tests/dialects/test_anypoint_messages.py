@@ -237,6 +237,14 @@ async def test_unknown_query_parameters_are_ignored(mq: AnypointCaller) -> None:
     assert len(good(await mq.broker("GET", "orders", "?poolingTime=99999&ackMode=none"))) == 1
 
 
+async def test_a_head_takes_nothing(mq: AnypointCaller) -> None:
+    await mq.publish("orders", "m-1")
+    response = await mq.broker("HEAD", "orders")
+    assert (response.status, response.headers["allow"]) == (405, "DELETE, GET, PUT")
+    [message] = await mq.consume("orders")
+    assert message["headers"]["deliveryCount"] == "1"
+
+
 async def test_a_long_poll_is_woken_by_a_message(mq: AnypointCaller) -> None:
     waiting = asyncio.create_task(mq.consume("orders", pollingTime=20_000))
     await asyncio.sleep(0)

@@ -18,7 +18,7 @@ OPERATIONS = [operation for item in DOCUMENT["paths"].values() for operation in 
 
 def test_every_route_is_described_and_nothing_else() -> None:
     described = {(method.upper(), path) for path, item in DOCUMENT["paths"].items() for method in item}
-    assert described == {(route.method, route.pattern) for route in Anypoint().routes}
+    assert described == {(route.method, route.pattern) for route in Anypoint().routes if route.method != "HEAD"}
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -1,5 +1,6 @@
 """The stats API: live figures, and a past that is never invented and never empty."""
 
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from urllib.parse import quote_plus
 import pytest
 
 from courier.clock import FakeClock
-from courier.core.model import DAY, HOUR, MINUTE, SECOND
+from courier.core.model import DAY, HOUR, MINUTE, SECOND, Ack, Draft, Extend, Release
 from courier.dialects.anypoint.dates import http_date, month_start, next_month
 from courier.dialects.anypoint.history import Window
 from courier.dialects.anypoint.journal_history import JournalHistory
@@ -206,6 +207,50 @@ async def test_a_first_question_reads_no_more_than_it_may(mq: AnypointCaller) ->
     points = await short.of_queue(queue, Window(start=NOON, end=NOON + DAY, step_ms=MINUTE))
     assert [point.sent_count for point in points] == [1] * 10 + [0]
     assert [point.waiting_count for point in points] == [*range(41, 51), 50]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_levels_are_those_that_were_there(mq: AnypointCaller, seed: int) -> None:
+    """Random lives of messages for half an hour; each minute's end is looked at, and history must say the same."""
+    dice = random.Random(seed)
+    broker, catalog, clock = mq.app.services.broker, mq.app.services.catalog, mq.app.clock
+    await mq.queue("failed", fifo=seed % 2 == 1)
+    await mq.queue("tried", fifo=seed % 2 == 1, deadLetterQueueId="failed", maxDeliveries=2, defaultTtl=10 * MINUTE)
+    queues = [catalog.queue("default", name) for name in ("tried", "failed")]
+    receipts: list[str] = []
+
+    async def step() -> None:
+        tried, failed = queues
+        match dice.choice(("send", "send", "receive", "ack", "release", "extend", "redrive", "purge", "wait")):
+            case "send":
+                drafts = [Draft(body=b"x", group=str(dice.randint(0, 3))) for _ in range(dice.randint(1, 4))]
+                await broker.send(tried, drafts, principal="test")
+            case "receive":
+                lease_ms = dice.choice((1_000, 50_000, 5 * MINUTE))
+                leases = await broker.receive(tried, limit=3, lease_ms=lease_ms, principal="test")
+                receipts.extend(lease.receipt for lease in leases)
+            case "ack" | "release" | "extend" as verb if receipts:
+                receipt = receipts.pop(dice.randrange(len(receipts)))
+                settlement = {"ack": Ack(receipt), "release": Release(receipt), "extend": Extend(receipt, MINUTE)}[verb]
+                await broker.settle(tried, [settlement], principal="test")
+            case "redrive":
+                await broker.redrive(failed, principal="test")
+            case "purge" if dice.random() < 0.1:
+                await broker.purge(tried, principal="test")
+
+    levels: dict[str, list[tuple[int, int]]] = {queue.name: [] for queue in queues}
+    for _ in range(30):
+        for _ in range(4):
+            await step()
+            clock.advance(ms=dice.randint(0, 14_999))
+        clock.advance(ms=MINUTE - 1 - clock.now() % MINUTE)
+        for queue in queues:
+            counters = await broker.counters(queue)
+            levels[queue.name].append((counters.total_count - counters.leased_count, counters.leased_count))
+        clock.advance(ms=1)
+    for name, expected in levels.items():
+        told = good(await mq.stats(f"/queues/{name}?{window(NOON, NOON + 30 * MINUTE, 60)}"))
+        assert list(zip(values(told["messages"]), values(told["inflightMessages"]), strict=True)) == expected
 
 
 # -- exchanges ------------------------------------------------------------------------------------------------

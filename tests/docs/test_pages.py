@@ -8,10 +8,11 @@ import pytest
 
 from courier.config import KEYS, VARIABLES, Settings
 from courier.core.events import EventKind
-from courier.core.model import QueueSettings
+from courier.core.model import ListenerSettings, QueueSettings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#]*)(#[^)]*)?\)")
 
 
@@ -19,7 +20,7 @@ LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#]*)(#[^)]*)?\)")
 def test_every_link_leads_somewhere(page: Path) -> None:
     broken = [
         match[0]
-        for match in LINK.finditer(page.read_text())
+        for match in LINK.finditer(CODE.sub("", page.read_text()))
         if not _found((page.parent / match[1]) if match[1] else page, match[2])
     ]
     assert broken == []
@@ -55,6 +56,11 @@ def test_the_reference_names_the_default(field: msgspec.structs.FieldInfo) -> No
 def test_every_setting_of_a_queue_is_explained() -> None:
     rows = _rows("docs/concepts/queues.md")
     assert [field.name for field in msgspec.structs.fields(QueueSettings) if field.name not in rows] == []
+
+
+def test_every_setting_of_a_listener_is_explained() -> None:
+    rows = _rows("docs/concepts/listeners.md")
+    assert [field.name for field in msgspec.structs.fields(ListenerSettings) if field.name not in rows] == []
 
 
 def test_every_kind_of_event_is_named() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from courier.core.errors import LeaseLost
-from courier.core.model import Death, Message, Settled, State
+from courier.core.model import Death, Draft, Message, Settled, State
 from tests.support.engines import WHO, Rig
 
 
@@ -176,7 +176,5 @@ async def test_thousands_of_leases_that_end_together_all_count(rig: Rig) -> None
 
 
 async def fill(rig: Rig, name: str, count: int) -> None:
-    from courier.core.model import Draft
-
     for start in range(0, count, 1_000):
         await rig.send_all(name, [Draft(body=b"x") for _ in range(start, min(start + 1_000, count))])

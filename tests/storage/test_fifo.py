@@ -113,6 +113,16 @@ async def test_order_holds_when_the_second_of_two_is_settled_first(rig: Rig) -> 
     assert bodies(await rig.receive("line", limit=10)) == "a c"
 
 
+async def test_a_released_head_waits_for_the_rest_of_its_group_that_is_leased(rig: Rig) -> None:
+    await line(rig)
+    await send(rig, "a", "b", "c")
+    a, b = await rig.receive("line", limit=2)
+    await rig.release("line", a)
+    assert await rig.receive("line", limit=10) == []
+    await rig.ack("line", b)
+    assert bodies(await rig.receive("line", limit=10)) == "a c"
+
+
 async def test_a_head_that_waits_for_its_retry_holds_the_group_back(rig: Rig) -> None:
     await line(rig, retry_delay_ms=1_000)
     await send(rig, "a", "b")

@@ -309,3 +309,15 @@ async def test_a_batch_of_settlements_has_a_size(rig: Rig, count: int) -> None:
     await rig.create("orders")
     with pytest.raises(BatchTooLarge):
         await rig.settle("orders", *[Ack("x")] * count)
+
+
+async def test_a_message_given_back_untried_has_used_up_no_attempt(rig: Rig) -> None:
+    await rig.create("orders", max_attempts=1)
+    await rig.send("orders")
+    for _ in range(3):
+        lease = await rig.receive_one("orders")
+        (settled,) = await rig.settle("orders", Release(lease.receipt, 0, untried=True))
+        assert (lease.message.attempts, settled.dead) == (1, False)
+    lease = await rig.receive_one("orders")
+    (settled,) = await rig.settle("orders", Release(lease.receipt, 0))
+    assert settled.dead

@@ -3,7 +3,8 @@
 import pytest
 
 from courier.core.errors import LeaseLost
-from courier.core.model import SECOND, QueueSettings, State
+from courier.core.events import EventKind
+from courier.core.model import SECOND, Draft, QueueSettings, State
 from tests.support.engines import WHO, Rig
 
 
@@ -114,3 +115,13 @@ async def test_old_and_young_messages_part(rig: Rig) -> None:
     await rig.send("orders", id="brief", retention_ms=100)
     rig.clock.advance(ms=400)
     assert [message.id for message in await rig.browse("orders")] == ["young"]
+
+
+async def test_of_thousands_that_grew_too_old_together_none_is_given_out(rig: Rig) -> None:
+    await rig.create("orders", retention_ms=1_000)
+    for _ in range(5):
+        await rig.send_all("orders", [Draft(body=b"x")] * 1_000)
+    rig.clock.advance(ms=1_000)
+    assert await rig.receive("orders", limit=10) == []
+    assert (await rig.counters("orders")).total_count == 0
+    assert len(await rig.events(EventKind.DISCARDED)) == 5_000

@@ -133,7 +133,10 @@ class Rig:
     # -- the data plane, by the names of queues ---------------------------------------------------------------
 
     async def send(self, name: str, body: bytes = b"hello", **parts: Any) -> Sent:
-        return await self.broker.send_one(self.queue(name), Draft(body=body, **parts), principal=WHO)
+        return await self.send_one(name, Draft(body=body, **parts))
+
+    async def send_one(self, name: str, draft: Draft) -> Sent:
+        return await self.broker.send_one(self.queue(name), draft, principal=WHO)
 
     async def send_all(self, name: str, drafts: Sequence[Draft]) -> list[Sent | CourierError]:
         return await self.broker.send(self.queue(name), drafts, principal=WHO)
@@ -170,6 +173,21 @@ class Rig:
             after = page.next
             if after is None:
                 return found
+
+    async def purge(self, name: str) -> int:
+        return await self.broker.purge(self.queue(name), principal=WHO)
+
+    async def remove(self, name: str, seqs: Sequence[int]) -> list[int]:
+        return await self.broker.remove(self.queue(name), seqs, principal=WHO)
+
+    async def cancel(self, name: str, message_id: str) -> Message:
+        return await self.broker.cancel(self.queue(name), message_id, principal=WHO)
+
+    async def move(self, source: str, target: str, seqs: Sequence[int] | None = None) -> int:
+        return await self.broker.move(self.queue(source), self.queue(target), seqs=seqs, principal=WHO)
+
+    async def redrive(self, name: str, seqs: Sequence[int] | None = None) -> int:
+        return await self.broker.redrive(self.queue(name), seqs=seqs, principal=WHO)
 
     async def events(self, *kinds: EventKind) -> list[Event]:
         """The journal from its oldest event on, or only the events of some kinds."""

@@ -132,7 +132,10 @@ class Receiver:
 
 
 async def _read(reader: asyncio.StreamReader, connection: int) -> Request:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    start = await reader.readexactly(1)
+    if start == b"\x16":
+        raise ConnectionError("this one does not speak TLS")
+    head = (start + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.rstrip("\r\n").split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))

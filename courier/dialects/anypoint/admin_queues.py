@@ -131,7 +131,7 @@ async def _change(call: Call, queue: Queue, body: dict[str, Any], *, forget_dead
         settings=lambda present: _settings(
             call, queue.tenant, queue.kind, present, body, forget_dead_letters=forget_dead_letters
         ),
-        annotations=_annotations(queue.annotations, body),
+        annotations=lambda present: _annotations(present, body),
         principal=call.principal.id,
     )
 

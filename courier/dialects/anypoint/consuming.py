@@ -9,7 +9,7 @@ from courier.dialects.anypoint import limits, place, rights, wire
 from courier.dialects.anypoint.asking import NOTHING, choice, number, reply
 from courier.dialects.anypoint.errors import sentence
 from courier.web.call import Call, Reply
-from courier.web.errors import MalformedRequest
+from courier.web.errors import MalformedRequest, MethodNotAllowed
 
 VISIBILITIES = (wire.FULL, wire.NONE, wire.CONDITIONAL)
 PATCH_SECONDS = limits.PATCH_LOCK_MS // SECOND
@@ -27,6 +27,11 @@ async def consume(call: Call) -> Reply:
         group_limit=limits.GROUP_IN_FLIGHT,
     )
     return Reply(200, wire.write_leases(leases, visibility)) if leases else NOTHING
+
+
+async def refuse_head(call: Call) -> Reply:
+    """A HEAD must change nothing, and a GET here locks what nobody would then see."""
+    raise MethodNotAllowed("HEAD", ("DELETE", "GET", "PUT"))
 
 
 async def ack_one(call: Call) -> Reply:

@@ -47,7 +47,7 @@ async def put_fallback(call: Call) -> Reply:
     await _switch_fallback(call, queue, enabled=enabled)
     link = {"enabled": enabled, "name": queue.name + SUFFIX, "region": regions.fallback_of(call, call.params["region"])}
     queue = await call.services.catalog.change_queue(
-        queue, annotations={**queue.annotations, LINK: link}, principal=call.principal.id
+        queue, annotations=lambda present: {**present, LINK: link}, principal=call.principal.id
     )
     return reply({"queueId": queue.name, **write(queue)}, status=201)
 
@@ -66,4 +66,4 @@ async def _switch_fallback(call: Call, queue: Queue, *, enabled: bool) -> None:
         return
     if found.annotations.get(MARK, {}).get("name", queue.name) != queue.name or found.kind is Kind.FIFO:
         raise Invalid(f"the queue {found.name!r} is there already for something else")
-    await catalog.change_queue(found, annotations={**found.annotations, **mark}, principal=principal)
+    await catalog.change_queue(found, annotations=lambda present: {**present, **mark}, principal=principal)

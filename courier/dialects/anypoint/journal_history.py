@@ -14,7 +14,7 @@ from courier.dialects.anypoint.history import ExchangePoint, QueuePoint, UsagePo
 
 P = TypeVar("P", QueuePoint, ExchangePoint, UsagePoint)
 
-CHUNK = 5_000
+CHUNK = 1_000
 TRIES = 3
 SCAN = 1_000_000
 """How many events, the newest, a first question reads at most; older ones stay unknown."""

@@ -51,6 +51,7 @@ def _region(call: Call, region: str) -> dict[str, Any]:
 def _origin(call: Call) -> str:
     """This server as the caller reached it."""
     settings = call.services.settings
-    scheme = call.header(b"x-forwarded-proto") or ("https" if settings.tls_cert else "http")
+    forwarded = call.header(b"x-forwarded-proto")
+    scheme = forwarded if forwarded in {"http", "https"} else "https" if settings.tls_cert else "http"
     host = call.header(b"host") or f"{settings.host}:{settings.port}"
     return f"{scheme}://{host}"

@@ -36,6 +36,7 @@ def routes(stats: Stats) -> list[Route]:
 def _broker() -> list[Route]:
     return [
         Route("GET", MESSAGES, consuming.consume, body_limit=SMALL_BYTES, waits=True),
+        Route("HEAD", MESSAGES, consuming.refuse_head),
         Route("PUT", MESSAGES, publishing.publish_batch, body_limit=REQUEST_BYTES),
         Route("PUT", f"{MESSAGES}/{{message}}", publishing.publish_one, body_limit=REQUEST_BYTES),
         *_small(

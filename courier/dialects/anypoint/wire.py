@@ -127,7 +127,7 @@ def _retention(headers: dict[str, Scalar | None]) -> int | None:
 
 def _group(headers: dict[str, Scalar | None]) -> str | None:
     value = headers.get("messageGroupId")
-    return None if value is None or value == "" else limits.check_group(str(value))
+    return None if value is None or value == "" else limits.check_group(_text(value))
 
 
 def _trace(headers: dict[str, Scalar | None]) -> str | None:

@@ -63,8 +63,8 @@ async def delete_consumer(call: Call) -> Reply:
     settings = {field.ours: getattr(NEW_QUEUE, field.ours) for field in CONSUMER}
     await call.services.catalog.change_queue(
         queue,
-        settings=msgspec.structs.replace(queue.settings, **settings, dead_letter_queue=None),
-        annotations={key: value for key, value in queue.annotations.items() if key != wire.ANNOTATION},
+        settings=lambda present: msgspec.structs.replace(present, **settings, dead_letter_queue=None),
+        annotations=lambda present: {key: value for key, value in present.items() if key != wire.ANNOTATION},
         principal=call.principal.id,
     )
     return ok(None)
@@ -81,8 +81,8 @@ async def _put(
         settings["dead_letter_queue"] = await _dead_letter_queue(call, queue, change.dead_letter_queue)
     changed = await call.services.catalog.change_queue(
         queue,
-        settings=msgspec.structs.replace(queue.settings, **settings),
-        annotations=queue.annotations | {wire.ANNOTATION: msgspec.to_builtins(consumer)},
+        settings=lambda present: msgspec.structs.replace(present, **settings),
+        annotations=lambda present: present | {wire.ANNOTATION: msgspec.to_builtins(consumer)},
         principal=call.principal.id,
     )
     return _written(call, changed)

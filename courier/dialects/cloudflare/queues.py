@@ -70,7 +70,7 @@ async def _change(call: Call, queue: Queue, order: wire.QueueChange, defaults: d
     changed = await call.services.catalog.change_queue(
         queue,
         name=order.name,
-        settings=msgspec.structs.replace(queue.settings, **(defaults | order.settings)),
+        settings=lambda present: msgspec.structs.replace(present, **(defaults | order.settings)),
         principal=call.principal.id,
     )
     return written(call, changed)

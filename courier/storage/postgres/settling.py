@@ -76,7 +76,8 @@ class Desk:
 
     def _release(self, row: Row, order: Release) -> Settled:
         self._done.add(row.seq)
-        self._note(EventKind.RELEASED, row, _with_delay(order))
+        self._note(EventKind.RELEASED, row, _detail(order))
+        row.attempts -= order.untried
         fate = after_failure(
             self._queue.settings,
             attempts=row.attempts,
@@ -101,7 +102,8 @@ class Desk:
         self._tx.events.append(event(kind, self._now, self._queue, row, self._principal, detail))
 
 
-def _with_delay(order: Release) -> dict[str, Json] | None:
-    if order.delay_ms is None:
-        return order.note
-    return {**(order.note or {}), "delay_ms": order.delay_ms}
+def _detail(order: Release) -> dict[str, Json] | None:
+    detail = order.note
+    if order.delay_ms is not None:
+        detail = {**(detail or {}), "delay_ms": order.delay_ms}
+    return {**(detail or {}), "untried": True} if order.untried else detail

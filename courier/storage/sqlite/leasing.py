@@ -185,6 +185,9 @@ class _Desk:
         seq, message_id, attempts, size, grp, end, *_ = self._take(row[0])
         self._note(EventKind.RELEASED, seq, message_id, attempts, size, _delay(order))
         end = end if row[9] else end + self._queue.settings.retention_ms
+        if order.untried:
+            self._tx.execute(Q.uncount_attempt, (seq,))
+            attempts -= 1
         fate = after_failure(
             self._queue.settings, attempts=attempts, ended_at=self._now, discard_at=end, delay_ms=order.delay_ms
         )
@@ -243,6 +246,7 @@ def put_back(tx: Tx, queue: Queue, *, seq: int, grp: str | None, due_at: int, no
 
 
 def _delay(order: Release) -> dict[str, Json] | None:
-    if order.delay_ms is None:
-        return order.note
-    return {**(order.note or {}), "delay_ms": order.delay_ms}
+    detail = order.note
+    if order.delay_ms is not None:
+        detail = {**(detail or {}), "delay_ms": order.delay_ms}
+    return {**(detail or {}), "untried": True} if order.untried else detail

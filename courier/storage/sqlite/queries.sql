@@ -63,6 +63,9 @@ UPDATE message SET due_at = ? WHERE seq = ?;
 -- name: put_back
 UPDATE message SET state = ?, due_at = ? WHERE seq = ?;
 
+-- name: uncount_attempt
+UPDATE message SET attempts = attempts - 1 WHERE seq = ?;
+
 -- name: transfer
 -- Into another queue, as if it had just come: fresh attempts, that queue's retention.
 UPDATE message SET queue = :queue, state = 1, due_at = :at, entered_at = :at, attempts = 0, own = 0, discard_at = NULL,

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
@@ -52,6 +53,7 @@ class SqliteStore:
         self._sync = sync
         self._journal = journal
         self._ledger = Ledger()
+        self._reading = threading.Lock()
         self._doomed: dict[int, Queue] = {}
         self._oldest_offset = 0
         self._dedup_due = 0
@@ -112,7 +114,8 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._commit.close()
-        self._reader.close()
+        with self._reading:  # a reader that was cancelled still runs in its thread: close nothing under it
+            self._reader.close()
         self._copier.close()
         self._db.close()
         self._log.close()
@@ -405,6 +408,10 @@ class SqliteStore:
         return await asyncio.to_thread(self._decode_events, start, min(limit, durable - start), durable)
 
     def _decode_events(self, start: int, limit: int, durable: int) -> list[Entry]:
+        with self._reading:
+            return self._read_journal(start, limit, durable)
+
+    def _read_journal(self, start: int, limit: int, durable: int) -> list[Entry]:
         entries: list[Entry] = []
         size = 0
         for first, _, blob in self._reader.execute(Q.read_journal, {"offset": start, "durable": durable}):
@@ -427,8 +434,13 @@ class SqliteStore:
         return self._ledger.next_offset if found is None else int(found)
 
     async def offset_keeping(self, size: int) -> int:
-        found = await asyncio.to_thread(lambda: self._reader.execute(Q.offset_keeping, (size,)).fetchone()[0])
-        return self._oldest_offset if found is None else int(found)
+        found = await asyncio.to_thread(self._find_offset_keeping, size)
+        return self._oldest_offset if found is None else found
+
+    def _find_offset_keeping(self, size: int) -> int | None:
+        with self._reading:
+            found: int | None = self._reader.execute(Q.offset_keeping, (size,)).fetchone()[0]
+        return found
 
     # -- care -------------------------------------------------------------------------------------------------
 

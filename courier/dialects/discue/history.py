@@ -1,0 +1,239 @@
+"""The last day as the journal tells it: read once, kept in memory, and carried on from where it was left.
+
+Counts are exact by the minute. Of the events themselves, and of messages that were delivered, the newest are kept.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from heapq import merge
+from operator import attrgetter
+from typing import TypeVar
+
+import msgspec
+
+from courier.broker import Broker
+from courier.clock import Clock
+from courier.core.errors import OffsetGone
+from courier.core.events import Entry, Event, EventKind
+from courier.core.model import DAY, MINUTE
+from courier.dialects.discue import names
+from courier.web.call import Call
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+CHUNK = 1_000
+SCAN_COUNT = 500_000
+"""How many events, the newest, the first question reads at most."""
+DISK_TRIES, DISK_SECONDS = 200, 0.005
+KEPT_COUNT = 10_000
+"""How many events of each group, and how many messages, are kept of each tenant."""
+
+CONTROL = {
+    EventKind.CREDENTIAL_ADDED: "api_key_added",
+    EventKind.CREDENTIAL_CHANGED: "api_key_updated",
+    EventKind.CREDENTIAL_DELETED: "api_key_deleted",
+    EventKind.QUEUE_ADDED: "queue_added",
+    EventKind.QUEUE_CHANGED: "queue_updated",
+    EventKind.QUEUE_DELETED: "queue_deleted",
+    EventKind.LISTENER_ADDED: "listener_added",
+    EventKind.LISTENER_CHANGED: "listener_updated",
+    EventKind.LISTENER_DELETED: "listener_deleted",
+}
+ADDED, OK, NOT_OK = "message_added", "message_published_ok", "message_published_not_ok"
+PUBLISHED = {EventKind.ACKED: OK, EventKind.RELEASED: NOT_OK}
+TYPES = (*CONTROL.values(), ADDED, OK, NOT_OK)
+GROUPS = {"api_keys": "api_key", "listeners": "listener", "messages": "message", "queues": "queue"}
+"""What `events` may ask for, and how the types of the group begin."""
+NOUNS = {kind: noun for kind in TYPES for noun in GROUPS.values() if kind.startswith(noun)}
+
+
+class Happening(msgspec.Struct, frozen=True, gc=False):
+    """An event as this dialect tells it."""
+
+    offset: int
+    at: int
+    type: str
+    subject_id: str
+    subject_name: str
+    principal: str
+    queue_id: str | None = None
+    listener_id: str | None = None
+
+
+class Past:
+    """What is known of one tenant."""
+
+    def __init__(self) -> None:
+        self.minutes: dict[int, dict[str, int]] = {}
+        self.groups: dict[str, deque[Happening]] = {noun: deque(maxlen=KEPT_COUNT) for noun in GROUPS.values()}
+        self.sent: OrderedDict[tuple[str, str], int] = OrderedDict()
+        """The offset at which a message was sent, by queue and message id."""
+        self.delivered: OrderedDict[tuple[str, str], int] = OrderedDict()
+        """When the last listener had got it."""
+        self.named: OrderedDict[str, str] = OrderedDict()
+        """The names of messages that were sent with one."""
+
+    def take(self, happening: Happening) -> None:
+        minute = self.minutes.setdefault(happening.at - happening.at % MINUTE, {})
+        minute[happening.type] = minute.get(happening.type, 0) + 1
+        self.groups[NOUNS[happening.type]].append(happening)
+
+    def counts(self, since: int) -> dict[str, int]:
+        """How often each thing has happened since then, to the minute."""
+        totals = dict.fromkeys(TYPES, 0)
+        for start, minute in self.minutes.items():
+            if start + MINUTE > since:
+                for kind, count in minute.items():
+                    totals[kind] += count
+        return totals
+
+    def happenings(self, noun: str | None) -> Iterator[Happening]:
+        """Oldest first."""
+        chosen = self.groups.values() if noun is None else [self.groups[noun]]
+        return merge(*chosen, key=attrgetter("offset"))
+
+    def forget(self, before: int) -> None:
+        for start in [start for start in self.minutes if start + MINUTE <= before]:
+            del self.minutes[start]
+        for group in self.groups.values():
+            while group and group[0].at < before:
+                group.popleft()
+        while self.delivered and next(iter(self.delivered.values())) < before:
+            self.delivered.popitem(last=False)
+
+
+class History:
+    """Every tenant's last day."""
+
+    def __init__(self, broker: Broker, clock: Clock, *, scan_count: int = SCAN_COUNT) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._scan_count = scan_count
+        self._next: int | None = None
+        self._pasts: dict[str, Past] = {}
+        self._reading = asyncio.Lock()
+
+    async def of(self, tenant: str) -> Past:
+        """All that has happened to a tenant until now."""
+        await self._catch_up()
+        return self._pasts.setdefault(tenant, Past())
+
+    async def sent_event(self, tenant: str, queue_id: str, message_id: str) -> tuple[Event, int] | None:
+        """A message that every listener has got, as it was sent, and when the last of them had it."""
+        await self._written_down()
+        past = await self.of(tenant)
+        place = (queue_id, message_id)
+        offset, delivered_at = past.sent.get(place), past.delivered.get(place)
+        if offset is None or delivered_at is None:
+            return None
+        try:
+            entries = await self._broker.read_events(start=offset, limit=1)
+        except OffsetGone:
+            return None
+        return (entries[0].event, delivered_at) if entries else None
+
+    async def _written_down(self) -> None:
+        """Until the journal can tell what queues already show: a change is seen a moment before it is on disk."""
+        upcoming = await self._broker.offset_at(self._clock.now() + DAY)
+        for _ in range(DISK_TRIES):
+            if (await self._broker.span()).next >= upcoming:
+                return
+            await asyncio.sleep(DISK_SECONDS)
+
+    # -- reading the journal ----------------------------------------------------------------------------------
+
+    async def _catch_up(self) -> None:
+        async with self._reading:
+            offset = await self._first() if self._next is None else self._next
+            while True:
+                try:
+                    entries = await self._broker.read_events(start=offset, limit=CHUNK)
+                except OffsetGone as gone:
+                    offset = gone.oldest
+                    self._pasts.clear()  # there is a gap that nothing can fill
+                    continue
+                for entry in entries:
+                    self._take(entry)
+                if not entries:
+                    break
+                self._next = offset = entries[-1].offset + 1
+            self._forget()
+
+    async def _first(self) -> int:
+        span = await self._broker.span()
+        day_ago = await self._broker.offset_at(self._clock.now() - DAY)
+        return max(span.oldest, span.next - self._scan_count, day_ago)
+
+    def _forget(self) -> None:
+        before = self._clock.now() - DAY
+        for past in self._pasts.values():
+            past.forget(before)
+
+    def _take(self, entry: Entry) -> None:
+        event = entry.event
+        past = self._pasts.get(event.tenant)
+        if past is None:
+            past = self._pasts[event.tenant] = Past()
+        if event.seq is not None:
+            self._take_message(past, entry.offset, event)
+        elif event.kind in CONTROL:
+            past.take(_control(entry.offset, event))
+
+    def _take_message(self, past: Past, offset: int, event: Event) -> None:
+        queue_id, message_id = event.queue_id or "", event.message_id or ""
+        place = (queue_id, message_id)
+        listener_id = _listener_of(event)
+        if listener_id is not None:
+            if event.kind in PUBLISHED:
+                past.take(_message(past, offset, event, PUBLISHED[EventKind(event.kind)], listener_id=listener_id))
+        elif event.kind == EventKind.SENT:
+            _keep(past.sent, place, offset)
+            if name := names.given_name((event.detail or {}).get("attributes") or {}):
+                _keep(past.named, message_id, name)
+            past.take(_message(past, offset, event, ADDED))
+        elif event.kind == EventKind.ACKED and (event.detail or {}).get("delivered"):
+            _keep(past.delivered, place, event.at)
+
+
+class Remembrance:
+    """The history that handlers share, once the first of them has asked for it."""
+
+    def __init__(self) -> None:
+        self._history: History | None = None
+
+    def history(self, call: Call) -> History:
+        if self._history is None:
+            self._history = History(call.services.broker, call.services.clock)
+        return self._history
+
+
+def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > KEPT_COUNT:
+        kept.popitem(last=False)
+
+
+def _listener_of(event: Event) -> str | None:
+    """The id of the listener whose own queue it happened in: such a queue is named for it."""
+    name = event.queue or ""
+    return name[1:].partition("/")[0] if name.startswith("~") else None
+
+
+def _message(past: Past, offset: int, event: Event, kind: str, *, listener_id: str | None = None) -> Happening:
+    message_id = event.message_id or ""
+    return Happening(
+        offset, event.at, kind, message_id, past.named.get(message_id, message_id), event.principal or "",
+        None if listener_id else event.queue_id, listener_id,
+    )  # fmt: skip
+
+
+def _control(offset: int, event: Event) -> Happening:
+    detail = event.detail or {}
+    subject_id = str(detail.get("id", ""))
+    return Happening(
+        offset, event.at, CONTROL[EventKind(event.kind)], subject_id, str(detail.get("name", subject_id)),
+        event.principal or "", event.queue_id,
+    )  # fmt: skip
