@@ -252,6 +252,16 @@ async def test_work_goes_on_by_itself_after_the_server_was_restarted(own_cluster
         assert await rig.store.check() == []
 
 
+@pytest.mark.slow
+async def test_a_node_that_nobody_asks_knows_whether_it_could_serve(own_cluster: Cluster, tmp_path: Path) -> None:
+    async with nodes(own_cluster.store_url(tmp_path), 1) as (rig,):
+        assert postgres(rig).unavailable_reason is None
+        own_cluster.stop()
+        await until(lambda: postgres(rig).unavailable_reason)
+        own_cluster.start()
+        await until(lambda: postgres(rig).unavailable_reason is None)
+
+
 async def persistent(rig: Rig, body: bytes) -> int:
     """Send as a client does that is told to come back later."""
     async with asyncio.timeout(20):

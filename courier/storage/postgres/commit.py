@@ -28,7 +28,7 @@ from courier.storage.postgres.queries import Q
 from courier.storage.postgres.transaction import StaleCatalog, Transaction
 
 MOST_ORDERS = 1_000
-MOST_MESSAGES = 4_000
+MOST_MESSAGES = 2_000
 TRIES = 8
 RECONNECT_SECONDS = 0.5
 NOTICE_BYTES = 7_000

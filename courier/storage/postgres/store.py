@@ -55,7 +55,7 @@ class PostgresStore:
             await self._prepare()
             self._commit = GroupCommit(self._circle, self.sealer)
             self._records = Records(self._circle, self._pool, self._look_again)
-            self._watch = Watch(self._circle, self._tick)
+            self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
             await self._watch.start()
         except (psycopg.Error, Unavailable) as error:
             reason = str(error.__cause__ or error).strip().splitlines()[0]
@@ -310,10 +310,17 @@ class PostgresStore:
                 cursor = await connection.execute(Q.forget_dedup, {"now": now, "limit": passing.STEP})
                 self._dedup_due = now if cursor.rowcount == passing.STEP else now + MINUTE
 
+    def _lost(self) -> None:
+        self._commit.failure = self._commit.failure or "the database cannot be reached"
+
     async def _tick(self, ticks: int) -> None:
-        """What the leading node does about queues that only other nodes, or dead ones, know of."""
-        if not self._watch.leads:
-            return
+        if self._commit.failure is not None:
+            await self._commit.submit(Pass((), 0))  # nothing to do but to find out that it can be done again
+        if self._watch.leads:
+            await self._lead(ticks)
+
+    async def _lead(self, ticks: int) -> None:
+        """Hear of what will happen to queues that only other nodes, or dead ones, know of."""
         dues = await self._pool.ask_one(Q.pending_queues)
         if ticks % FULL_LOOK_TICKS == 0:
             for queue in await self._records.doomed():

@@ -29,10 +29,13 @@ log = logging.getLogger(__name__)
 class Watch:
     """Run as a task by the store; `leads` is true while this node leads."""
 
-    def __init__(self, circle: Circle, on_tick: Callable[[int], Awaitable[None]]) -> None:
+    def __init__(
+        self, circle: Circle, *, on_tick: Callable[[int], Awaitable[None]], on_lost: Callable[[], None]
+    ) -> None:
         self.leads = False
         self._circle = circle
         self._on_tick = on_tick
+        self._on_lost = on_lost
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -70,10 +73,17 @@ class Watch:
             try:
                 await self._listen(ticks)
             except (psycopg.Error, CourierError, OSError) as error:
-                log.warning("this node hears nothing of the others: %s", error)
-                await self._disconnect()
+                await self._lose(error)
                 await asyncio.sleep(TICK_SECONDS)
             ticks += 1
+
+    async def _lose(self, error: Exception) -> None:
+        """The database is gone, or this connection to it; said once, however long it lasts."""
+        if self._connection is not None:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            log.warning("the database is out of reach: %s", reason)
+            self._on_lost()
+        await self._disconnect()
 
     async def _listen(self, ticks: int) -> None:
         """One tick: hear what there is to hear, then look after the rest."""
