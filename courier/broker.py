@@ -69,6 +69,8 @@ class Broker:
     ) -> list[Sent | CourierError]:
         """Store parcels and their copies for listeners in one transaction; the outcomes are those of the parcels."""
         copies = [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel)]
+        if not copies:
+            return await self._store.send(parcels, now=now, principal=principal, events=events)
         outcomes = await self._store.send([*parcels, *copies], now=now, principal=principal, events=events)
         return outcomes[: len(parcels)]
 
@@ -93,7 +95,10 @@ class Broker:
         ]
 
     async def send_one(self, queue: Queue, draft: Draft, *, principal: str) -> Sent:
-        return only(await self.send(queue, [draft], principal=principal))
+        """Store one draft by the shortest way: this is what most calls are."""
+        if refusal := limits.check_draft(draft, queue):
+            raise refusal
+        return only(await self._store_parcels([Parcel(queue, draft)], self._clock.now(), principal))
 
     async def publish(
         self, exchange: Exchange, drafts: Sequence[Draft], *, principal: str

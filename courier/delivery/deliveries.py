@@ -23,6 +23,7 @@ from courier.delivery.client import Client
 from courier.delivery.dispatcher import Dispatcher
 from courier.delivery.envelope import Postman
 from courier.delivery.guard import Guard, Network, Resolver
+from courier.delivery.judging import Judge
 from courier.delivery.liveness import LivenessChecks
 from courier.delivery.log import DeliveryLog
 from courier.delivery.model import DeliveryAttempt, Health, LogPage
@@ -73,9 +74,14 @@ class Deliveries:
             alarms=self._alarms,
             tasks=self._tasks,
             requests=self._requests,
-            book=self._book,
-            settler=Settler(broker, self._log, self._tasks),
-            disable_ms=disable_ms,
+            judge=Judge(
+                catalog,
+                clock,
+                book=self._book,
+                settler=Settler(broker, self._log, self._tasks),
+                tasks=self._tasks,
+                disable_ms=disable_ms,
+            ),
             most_active=_open_files() // 2,
         )
         self._liveness = LivenessChecks(

@@ -10,23 +10,18 @@ import logging
 from functools import partial
 from time import perf_counter
 
-from msgspec.structs import replace
-
 from courier.broker import Broker
 from courier.catalog import Catalog
 from courier.clock import Clock
-from courier.core.errors import CourierError, Invalid, NotFound, QueueNotFound
-from courier.core.model import SECOND, Ack, Extend, Lease, Listener, ListenerState, Release
-from courier.delivery import health as rules
+from courier.core.errors import CourierError, Invalid, QueueNotFound
+from courier.core.model import SECOND, Extend, Lease, Listener, ListenerState, Release
 from courier.delivery.alarms import Alarms
-from courier.delivery.book import PRINCIPAL, HealthBook
+from courier.delivery.book import PRINCIPAL
 from courier.delivery.envelope import Envelope, Postman, envelope
 from courier.delivery.guard import Guard
+from courier.delivery.judging import Judge
 from courier.delivery.lane import Lane
-from courier.delivery.log import note_of
-from courier.delivery.model import Answer, Delivered, DeliveryAttempt, Gone, Outcome, Retry, Verdict
-from courier.delivery.schedule import verdict
-from courier.delivery.settling import Settler
+from courier.delivery.model import Answer
 from courier.delivery.tasks import Tasks
 
 STORE_RETRY_MS = SECOND
@@ -35,6 +30,7 @@ LEASE_SPARE_MS = SECOND
 log = logging.getLogger(__name__)
 
 STOPPED = Answer(error="Courier was stopped before the answer came")
+FAILED = Answer(error="an error of our own; the server's log has the details")
 
 
 class Dispatcher:
@@ -51,9 +47,7 @@ class Dispatcher:
         alarms: Alarms,
         tasks: Tasks,
         requests: Tasks,
-        book: HealthBook,
-        settler: Settler,
-        disable_ms: int,
+        judge: Judge,
         most_active: int,
     ) -> None:
         self._broker = broker
@@ -64,9 +58,7 @@ class Dispatcher:
         self._alarms = alarms
         self._tasks = tasks
         self._requests = requests
-        self._book = book
-        self._settler = settler
-        self._disable_ms = disable_ms
+        self._judge = judge
         self._most_active = most_active
         self._listeners: dict[int, Listener] = {}  # by the key of their outbox
         self._keys: dict[str, int] = {}
@@ -212,10 +204,13 @@ class Dispatcher:
             answer = await self._attempt(lane, lease)
         except asyncio.CancelledError:
             answer = STOPPED
+        except Exception:
+            log.exception("a delivery to listener %s could not be made", lane.listener.id)
+            answer = FAILED
         lane.active -= 1
         self._active -= 1
         if answer is not None:
-            self._judge(lane, lease, answer)
+            self._judge.judge(lane, lease, answer, then=self._pump)
         self._dispatch(lane)
         self._pump(lane)
         if self._starved:
@@ -250,74 +245,3 @@ class Dispatcher:
     def _queue_name(self, listener: Listener) -> str:
         queue = self._catalog.queue_of_id(listener.queue_id)
         return queue.name if queue else listener.queue_id
-
-    # -- what follows -----------------------------------------------------------------------------------------
-
-    def _judge(self, lane: Lane, lease: Lease, answer: Answer) -> None:
-        now, settings, message = self._clock.now(), lane.listener.settings, lease.message
-        decided = verdict(answer, settings, attempt=message.attempts, now=now, dice=self._dice(answer))
-        self._remember(lane, answer, decided, now)
-        attempt = DeliveryAttempt(
-            at=now,
-            seq=message.seq,
-            message_id=message.id,
-            attempt=message.attempts,
-            verdict=_outcome(decided, last=message.attempts > len(settings.schedule_ms)),
-            status=answer.status,
-            latency_ms=round(answer.latency_ms),
-            error=answer.error,
-            excerpt=answer.excerpt or None,
-            delay_ms=None if isinstance(decided, Delivered) else decided.delay_ms,
-        )
-        note = note_of(attempt)
-        if isinstance(decided, Delivered):
-            self._settler.settle(lane, Ack(lease.receipt, note), attempt, then=self._pump)
-        else:
-            self._settler.settle(lane, Release(lease.receipt, decided.delay_ms, note), attempt, then=self._pump)
-
-    def _dice(self, answer: Answer) -> float:
-        if answer.status is not None and 200 <= answer.status <= 299:
-            return 0.5  # nothing to be spread
-        return int.from_bytes(self._clock.random_bytes(4), "big") / 2**32
-
-    def _remember(self, lane: Lane, answer: Answer, decided: Verdict, now: int) -> None:
-        """What the attempt says of the listener as a whole."""
-        lane.learn(answer)
-        delivered = isinstance(decided, Delivered)
-        lane.breaker = lane.breaker.after_success() if delivered else lane.breaker.after_failure(now=now)
-        health = rules.after_delivery(self._book.of(lane.listener), answer, delivered=delivered, now=now)
-        self._book.put(lane.listener, health)
-        if isinstance(decided, Retry) and decided.hold_ms:
-            lane.held_until = max(lane.held_until, now + decided.hold_ms)
-        reason = decided.reason if isinstance(decided, Gone) else None
-        if not delivered and (reason or (reason := rules.hopeless(health, disable_ms=self._disable_ms, now=now))):
-            self._disable(lane, reason)
-
-    def _disable(self, lane: Lane, reason: str) -> None:
-        """At once in memory, so that nothing more goes out, then for good."""
-        listener = lane.listener
-        if listener.state is ListenerState.ACTIVE:
-            lane.renew(replace(listener, state=ListenerState.DISABLED, reason=reason), lane.outbox)
-            log.warning("listener %s is disabled: %s", listener.id, reason)
-            self._tasks.start(self._store_disabled(listener, reason))
-
-    async def _store_disabled(self, listener: Listener, reason: str) -> None:
-        while True:
-            try:
-                await self._catalog.change_listener(
-                    listener, state=ListenerState.DISABLED, reason=reason, principal=PRINCIPAL
-                )
-                return
-            except NotFound:
-                return
-            except CourierError as error:
-                log.warning("listener %s could not be disabled yet: %s", listener.id, error)
-                await asyncio.sleep(STORE_RETRY_MS / SECOND)
-
-
-def _outcome(decided: Verdict, *, last: bool) -> Outcome:
-    if isinstance(decided, Delivered):
-        return Outcome.DELIVERED
-    if last:
-        return Outcome.DEAD
-    return Outcome.GONE if isinstance(decided, Gone) else Outcome.RETRY

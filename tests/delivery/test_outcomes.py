@@ -162,3 +162,15 @@ async def test_what_is_not_an_answer_is_a_failed_attempt(
     _, line = await delivered(post, receiver, manner)
     assert line.verdict is Outcome.RETRY
     assert why in (line.error or "")
+
+
+async def test_a_listener_that_cannot_be_served_fails_its_attempts_and_holds_up_nothing(
+    post: Post, receiver: Receiver
+) -> None:
+    queue = await post.queue()
+    odd = await post.listen(queue, receiver.url, "odd", headers={"x": "ü"}, concurrency=1)
+    good = await post.listen(queue, receiver.url, "good")
+    await post.send(queue, b"a", b"b", b"c")
+    lines = await post.attempts(odd, 3)
+    assert {line.error for line in lines} == {"an error of our own; the server's log has the details"}
+    await post.delivered(good, 3)

@@ -14,6 +14,8 @@ STEPS = 40
 
 
 class OverHttp(Histories):
+    knows_untried = False
+
     def make_rig(self) -> Rig:
         return HttpRig(self.folder)
 

@@ -4,7 +4,7 @@ import pytest
 
 from courier.core.errors import BatchTooLarge, BodyTooLarge, Invalid, QueueNotFound
 from courier.core.limits import BATCH_COUNT
-from courier.core.model import Attribute, Draft, Sent, State
+from courier.core.model import Attribute, Draft, Kind, Sent, State
 from tests.support.engines import WHO, Rig
 
 
@@ -55,6 +55,28 @@ async def test_a_message_without_an_id_gets_one_that_suits_every_dialect(rig: Ri
     sent = [await rig.send("orders") for _ in range(20)]
     assert len({each.id for each in sent}) == 20
     assert all(1 <= len(each.id) <= 32 and each.id.isalnum() and each.id.isascii() for each in sent)
+
+
+ODD = ["a", "A", "a ", " a", "a\0", "a\0b", "a\0c", "ä", "a\u0308", "%", "_", "a'b", "\u2028", "\U0001f4ee", "x" * 256]
+
+
+async def test_ids_that_look_alike_are_kept_apart(rig: Rig) -> None:
+    await rig.create("orders")
+    seqs = {id_: (await rig.send("orders", id=id_)).seq for id_ in ODD}
+    for id_, seq in seqs.items():
+        found = await rig.broker.read_message(rig.queue("orders"), id_)
+        assert (found.id, found.seq) == (id_, seq)
+        assert [message.seq for message in await rig.browse("orders", id=id_)] == [seq]
+
+
+async def test_groups_that_look_alike_are_kept_apart(rig: Rig) -> None:
+    await rig.create("line", kind=Kind.FIFO)
+    groups = [group[:128] for group in ODD]
+    for group in groups:
+        await rig.send("line", group=group)
+    received = await rig.receive("line", limit=100, group_limit=1)
+    assert [lease.message.group for lease in received] == groups
+    assert await rig.store.check() == []
 
 
 async def test_seqs_grow_over_all_queues(rig: Rig) -> None:

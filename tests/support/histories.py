@@ -81,7 +81,7 @@ queue_settings = st.builds(
 STRANGER = Queue(key=2**31, id="nobody", tenant=TENANT, name="nobody")
 Choice = tuple[str, int, int | None, int]
 settlements: st.SearchStrategy[Choice] = st.tuples(
-    st.sampled_from(["ack", "ack", "ack", "release", "release", "release", "extend", "extend", "forge"]),
+    st.sampled_from(["ack"] * 3 + ["release"] * 3 + ["give back", "extend", "extend", "forge"]),
     picks,
     delays,
     leases,
@@ -94,6 +94,9 @@ Happening = tuple[tuple[str, Draft | int], Any]
 
 class Histories(RuleBasedStateMachine):
     """One history of one Courier; a subclass says which."""
+
+    knows_untried = True
+    """Whether a lease can be given back as if it had never been."""
 
     def make_rig(self) -> Rig:
         raise NotImplementedError
@@ -258,6 +261,8 @@ class Histories(RuleBasedStateMachine):
                 return Extend(receipt, lease_ms), ticket
             case "release":
                 return Release(receipt, delay_ms), ticket
+            case "give back":
+                return Release(receipt, delay_ms, untried=self.knows_untried), ticket
         return Ack(receipt), ticket
 
     # -- meddling ---------------------------------------------------------------------------------------------

@@ -268,6 +268,7 @@ class Model:
                 return Settled(item.seq, item.id)
             case Release() if alive:
                 self._note(item, EventKind.RELEASED, now)
+                item.attempts -= settlement.untried  # the only way to get an attempt back
                 return Settled(item.seq, item.id, dead=self._fail(item, now, delay_ms=settlement.delay_ms))
             case Extend() if alive:
                 item.due_at = now + settlement.lease_ms

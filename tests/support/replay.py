@@ -51,7 +51,8 @@ def _apply(alive: dict[int, Replayed], seq: int, event: Event) -> None:
         alive[seq].attempts, alive[seq].leased = 0, False
     else:
         assert event.attempt is not None
-        alive[seq].attempts, alive[seq].leased = event.attempt, kind in LEASES
+        untried = bool(event.detail and event.detail.get("untried"))
+        alive[seq].attempts, alive[seq].leased = event.attempt - untried, kind in LEASES
 
 
 def _sent(event: Event) -> Replayed:

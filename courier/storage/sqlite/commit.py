@@ -9,7 +9,6 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 from time import perf_counter
 from typing import TypeVar, cast
@@ -22,13 +21,16 @@ from courier.storage.metrics import Metrics
 from courier.storage.sqlite.ledger import Ledger, Operation, Tx
 from courier.storage.sqlite.log import Log
 from courier.storage.sqlite.queries import Q
+from courier.storage.sqlite.syncing import SyncThread
 
 T = TypeVar("T")
 Waiting = tuple[Operation, "asyncio.Future[object]"]
 
 RECOVERY_MS = 1_000
-TURN_SECONDS = 0.02
-"""How long one transaction may keep the event loop; whoever has not had a turn by then comes with the next."""
+QUIET_TURNS = 2
+"""A request that has arrived takes two turns of the loop until it asks for something."""
+TURN_EVENTS = 2_000
+"""How much may happen in one transaction, about 20 ms of the event loop; who has not had a turn comes with the next."""
 
 _KIND = attrgetter("kind")
 
@@ -58,11 +60,12 @@ class GroupCommit:
         self._encode = msgspec.msgpack.Encoder().encode
         self._pending: list[Waiting] = []
         self._busy = False
-        self._sync_thread = ThreadPoolExecutor(1, "courier-sync")
+        self._sync_thread = SyncThread(self._sync_log)
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
         self._announced: dict[int, int] = {}
         self._retry_at = 0.0
+        self._enough = 1
 
     async def submit(self, operation: Callable[[Tx], T]) -> T:
         """Run an operation in the next commit; returns, or raises what it raised, once that is durable."""
@@ -72,7 +75,7 @@ class GroupCommit:
         if not self._busy:
             self._busy = True
             self._idle.clear()
-            loop.call_soon(self._commit)  # whatever else this turn of the loop submits comes along
+            loop.call_soon(self._gather)
         return cast(T, await future)
 
     def wake(self, at: int) -> None:
@@ -81,10 +84,23 @@ class GroupCommit:
     async def close(self) -> None:
         """Finish what is in hand."""
         await self._idle.wait()
-        self._sync_thread.shutdown()
+        self._sync_thread.close()
         self._log.finish()
 
     # -- one commit -------------------------------------------------------------------------------------------
+
+    def _gather(self, seen: int = 0, quiet: int = 0) -> None:
+        """Commit once half of those who are busy have come, or nobody has for two turns of the loop.
+
+        A commit of a few costs as much as one of many, and leaves the many to wait together: half and half, one half
+        is synced while the other's requests are read.
+        """
+        count = len(self._pending)
+        quiet = quiet + 1 if count == seen else 0
+        if count >= self._enough or quiet == QUIET_TURNS:
+            self._commit()
+        else:
+            asyncio.get_running_loop().call_soon(self._gather, count, quiet)
 
     def _commit(self) -> None:
         batch = [waiting for waiting in self._pending if not waiting[1].done()]
@@ -101,8 +117,7 @@ class GroupCommit:
         self.metrics.operations += len(results)
         self.metrics.batch_sizes.observe(len(results))
         started = perf_counter()
-        syncing = asyncio.get_running_loop().run_in_executor(self._sync_thread, self._sync, self._log.descriptor)
-        syncing.add_done_callback(lambda done: self._synced(done, results, started))
+        self._sync_thread.start(lambda error: self._synced(error, results, started))
 
     def _run_together(self, batch: list[Waiting]) -> list[tuple["asyncio.Future[object]", object]]:
         try:
@@ -154,14 +169,14 @@ class GroupCommit:
             start, at = self._ledger.next_offset, tx.events[-1].at
             tx.execute(Q.insert_journal, (start, len(tx.events), at, tx.next_seq, blob))
 
+    def _sync_log(self) -> None:
+        self._sync(self._log.descriptor)
+
     def _synced(
-        self,
-        done: "asyncio.Future[None]",
-        results: list[tuple["asyncio.Future[object]", object]],
-        started: float,
+        self, error: Exception | None, results: list[tuple["asyncio.Future[object]", object]], started: float
     ) -> None:
         self.metrics.sync_seconds.observe(perf_counter() - started)
-        if error := done.exception():
+        if error is not None:
             # The kernel may have dropped the pages, so a second fsync proves nothing: nobody hears of success until
             # a checkpoint has written everything anew.
             self.failure = f"the disk did not take the last write: {error}"
@@ -180,15 +195,13 @@ class GroupCommit:
                     future.set_exception(result)
                 else:
                     future.set_result(result)
+        self._enough = (len(results) + len(self._pending)) // 2
         if self._pending:
-            self._commit_soon()
+            asyncio.get_running_loop().call_soon(self._gather)
         else:
             self._busy = False
             self._idle.set()
         self._log.tend()
-
-    def _commit_soon(self) -> None:
-        asyncio.get_running_loop().call_soon(self._commit)
 
     def _recover(self) -> bool:
         """After a failed sync: write all pages anew through a checkpoint, at most once a second."""
@@ -198,7 +211,7 @@ class GroupCommit:
         try:
             if not self._log.cut():
                 return False
-            self._sync(self._log.descriptor)
+            self._sync_log()
         except (sqlite3.Error, OSError) as error:
             self.failure = f"the disk did not take the last write: {error}"
             return False
@@ -208,10 +221,9 @@ class GroupCommit:
 
 def _take_turns(tx: Tx, operations: list[Operation]) -> list[object]:
     results = []
-    until = perf_counter() + TURN_SECONDS
     for operation in operations:
         results.append(operation(tx))
-        if perf_counter() > until:
+        if len(tx.events) >= TURN_EVENTS:
             break
     return results
 

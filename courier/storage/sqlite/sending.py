@@ -54,6 +54,7 @@ class _Intake:
         self._fifo = queue.kind is Kind.FIFO
         self._tally = tx.tally(queue.key)
         self._rows: list[tuple[object, ...]] = []
+        self._plain_rows: list[tuple[object, ...]] = []
         self._due_at = now + queue.settings.retention_ms
         self._ready_count = 0
 
@@ -68,13 +69,19 @@ class _Intake:
         due_at = now + delay_ms
         group = (draft.group or "") if self._fifo else draft.group
         discard_at = None if draft.retention_ms is None else now + draft.retention_ms
-        self._rows.append((
-            seq, queue.key, 0 if delay_ms else 1, due_at, now, discard_at is not None, discard_at, now, delay_ms, size,
-            draft.id is not None, message_id, draft.content_type,
-            encode(draft.attributes) if draft.attributes else None, group, draft.trace,
-            origin,
-            draft.body if size <= INLINE_BYTES else None,
-        ))  # fmt: skip
+        state, given = 0 if delay_ms else 1, 0 if draft.id is None else 1
+        bare = group is None and discard_at is None and origin is None and draft.trace is None and not draft.attributes
+        if bare and size <= INLINE_BYTES:
+            self._plain_rows.append((
+                seq, queue.key, state, due_at, now, now, delay_ms, size, given, message_id, draft.content_type,
+                draft.body,
+            ))  # fmt: skip
+        else:
+            self._rows.append((
+                seq, queue.key, state, due_at, now, 0 if discard_at is None else 1, discard_at, now, delay_ms, size,
+                given, message_id, draft.content_type, encode(draft.attributes) if draft.attributes else None, group,
+                draft.trace, origin, draft.body if size <= INLINE_BYTES else None,
+            ))  # fmt: skip
         self._count(size, due_at, discard_at)
         if size > INLINE_BYTES:
             self._tx.execute(Q.insert_payload, (seq, draft.body))
@@ -90,15 +97,19 @@ class _Intake:
         return Sent(seq, message_id)
 
     def flush(self) -> None:
-        if not self._rows:
+        if not (self._rows or self._plain_rows):
             return
-        if len(self._rows) == 1:
-            self._tx.execute(Q.insert_message, self._rows[0])
-        else:
-            self._tx.executemany(Q.insert_message, self._rows)
+        self._insert(Q.insert_plain_message, self._plain_rows)
+        self._insert(Q.insert_message, self._rows)
         self._tx.due(self._tally, self._due_at)
         if self._ready_count:
             self._tx.made_ready(self._queue.key, self._ready_count)
+
+    def _insert(self, query: str, rows: list[tuple[object, ...]]) -> None:
+        if len(rows) == 1:
+            self._tx.execute(query, rows[0])
+        elif rows:
+            self._tx.executemany(query, rows)
 
     def _count(self, size: int, due_at: int, discard_at: int | None) -> None:
         state = State.READY if due_at == self._now else State.DELAYED
