@@ -30,9 +30,14 @@ $(VENV)/.node: $(BIN)/uv tests/clients/node/package-lock.json
 	@cd tests/clients/node && npm install --no-save --silent --no-audit --no-fund
 	@touch $@
 
+# The tests bring up a PostgreSQL of their own; Debian keeps its programs out of the path.
+$(VENV)/.postgres: $(BIN)/uv
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq postgresql-15; }
+	@touch $@
+
 install: $(VENV)/.server ## Create .venv with the server and the CLI at .venv/bin/courier
 
-install-all: $(VENV)/.all $(VENV)/.node ## Add every extra and the development tools
+install-all: $(VENV)/.all $(VENV)/.node $(VENV)/.postgres ## Add every extra and the development tools
 
 run: install ## Start Courier on its embedded store in ./courier-data
 	@$(BIN)/courier serve

@@ -50,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """0 takes any free port; the one in use is written to `<data>/port`."""
     data: Path = Path("courier-data")
     store: str = "sqlite:"
+    """`sqlite:` lives in the data directory; `postgresql://user@host/database` is shared by any number of nodes."""
     root_token: str | None = None
 
     max_request_bytes: Bytes = 64 * MIB
@@ -225,9 +226,10 @@ def _build(struct: type[S], values: Mapping[str, object], prefix: str = "") -> S
 def _check(settings: Settings) -> None:
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise ConfigError("tls_cert and tls_key belong together; set both or neither")
-    if settings.store != "sqlite:":
+    if settings.store != "sqlite:" and not settings.store.startswith(("postgresql://", "postgres://")):
         raise ConfigError(
-            f"store is {settings.store!r}; the only store is 'sqlite:', which lives in the data directory"
+            f"store is {settings.store!r}; it must be 'sqlite:', which lives in the data directory, or the URL of a"
+            " PostgreSQL database"
         )
     for network in settings.delivery_allow:
         try:

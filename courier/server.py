@@ -12,7 +12,7 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 import msgspec
 import uvloop
@@ -39,7 +39,10 @@ from courier.web.product import Product
 from courier.web.services import Services
 
 if TYPE_CHECKING:
+    from courier.storage.postgres.store import PostgresStore
     from courier.web.tracing import Tracing
+
+Engine = Union[SqliteStore, "PostgresStore"]
 
 DIALECTS = ("native", "cloudflare", "anypoint", "discue")
 
@@ -67,7 +70,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     app: App
     services: Services
-    store: SqliteStore
+    store: "Engine"
     minted_token: str | None
     """The root token, on the start that made it."""
 
@@ -92,7 +95,7 @@ async def running(
 ) -> AsyncIterator[Node]:
     """Open the store and put everything on top of it; at the end finish and close in the opposite order."""
     clock = clock or SystemClock()
-    store = SqliteStore(settings.data, min_free_bytes=settings.min_free_bytes)
+    store = _store(settings)
     arrivals, catalog = Arrivals(clock), Catalog(store, clock)
     timekeeper = Timekeeper(store, clock, journal_ms=settings.journal_age_ms, journal_bytes=settings.journal_bytes)
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals)
@@ -114,6 +117,17 @@ async def running(
             await gate.save_tokens()
     finally:
         await store.close()
+
+
+def _store(settings: Settings) -> "Engine":
+    if settings.store == "sqlite:":
+        return SqliteStore(settings.data, min_free_bytes=settings.min_free_bytes)
+    try:
+        from courier.storage.postgres.store import PostgresStore  # noqa: PLC0415 - an extra that many do without
+    except ImportError:
+        raise CannotOpen("store is a PostgreSQL database, which needs the extra: install courier[postgres]") from None
+    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)  # for the port, and for whatever is this node's own
+    return PostgresStore(settings.store)
 
 
 def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock) -> Deliveries:
@@ -138,7 +152,7 @@ def load_dialects(names: Sequence[str], settings: Settings) -> list[Dialect]:
     return found
 
 
-def _app(dialects: Sequence[Dialect], services: Services, store: SqliteStore, tracing: "Tracing | None") -> App:
+def _app(dialects: Sequence[Dialect], services: Services, store: "Engine", tracing: "Tracing | None") -> App:
     traffic = Traffic()
     pages = Pages(store, traffic, metrics_public=services.settings.metrics_public)
     product = Product([*pages.routes, *documentation(dialects)])

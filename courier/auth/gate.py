@@ -143,14 +143,17 @@ class Gate:
 
 async def open_gate(catalog: Catalog, clock: Clock, *, root_token: str | None) -> tuple[Gate, str | None]:
     """The gate of a store, and the root token when this is the first start and one had to be made."""
-    keys = dict(_document(catalog, "gate") or {})
-    minted = None
+    document = _document(catalog, "gate")
+    keys, given, minted = dict(document or {}), root_token, None
     if root_token is None and "root_hash" not in keys:
         minted = root_token = clock.random_bytes(32).hex()
         keys["root_hash"] = hash_secret(minted).hex()
     if minted or "token_key" not in keys:
         keys.setdefault("token_key", clock.random_bytes(32).hex())
-        await catalog.put_record(_RECORD_KIND, DEFAULT_TENANT, keys, record_id="gate", principal="courier")
+        write = catalog.keep_record if document is None else catalog.put_record
+        record = await write(_RECORD_KIND, DEFAULT_TENANT, keys, record_id="gate", principal="courier")
+        if record.document != keys:  # another node that starts was faster: its keys are everybody's
+            return await open_gate(catalog, clock, root_token=given)
     root_hash = hash_secret(root_token) if root_token else bytes.fromhex(keys["root_hash"])
     gate = Gate(catalog, clock, root_hash=root_hash, token_key=bytes.fromhex(keys["token_key"]))
     gate.load_tokens()

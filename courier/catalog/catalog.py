@@ -1,14 +1,15 @@
 """The whole catalog, put together from its parts."""
 
-import msgspec
+import contextlib
 
 from courier.catalog.credentials import Credentials
 from courier.catalog.exchanges import Exchanges
 from courier.catalog.listeners import Listeners
 from courier.catalog.memory import DEFAULT_TENANT
 from courier.catalog.records import Records
-from courier.catalog.shelf import KINDS
+from courier.catalog.shelf import read_stored
 from courier.catalog.tenants import Tenants
+from courier.core.errors import AlreadyExists
 
 
 class Catalog(Tenants, Listeners, Exchanges, Credentials, Records):
@@ -17,6 +18,7 @@ class Catalog(Tenants, Listeners, Exchanges, Credentials, Records):
     async def load(self) -> None:
         """Read everything from the store; a new store gets its default tenant."""
         for stored in await self._store.load_records():
-            self._remember(msgspec.msgpack.decode(stored.document, type=KINDS[stored.kind]))
+            self._remember(read_stored(stored))
         if DEFAULT_TENANT not in self._tenants:
-            await self.create_tenant(DEFAULT_TENANT, principal="courier")
+            with contextlib.suppress(AlreadyExists):  # another node that starts was faster
+                await self.create_tenant(DEFAULT_TENANT, principal="courier")

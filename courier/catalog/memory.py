@@ -178,6 +178,24 @@ class Memory:
 
     # -- remembering and forgetting ---------------------------------------------------------------------------
 
+    def _present(self, thing: Thing) -> Thing | None:
+        """The same thing as it is known now, if it is."""
+        match thing:
+            case Tenant():
+                return self._tenants.get(thing.id)
+            case Queue():
+                return self._queues.get(thing.id)
+            case Exchange():
+                return self._exchanges.get(thing.id)
+            case Binding():
+                return self._bindings.get(thing.exchange_id, {}).get(thing.queue_id)
+            case Listener():
+                return self._listeners.get(thing.queue_id, {}).get(thing.id)
+            case Credential():
+                return self._credentials.get(thing.id)
+            case Record():
+                return self._records.get((thing.kind, thing.tenant, thing.id))
+
     def _remember(self, thing: Thing) -> None:
         match thing:
             case Tenant():

@@ -27,6 +27,15 @@ class Records(Shelf):
             )
             return await self._put(record, EventKind.RECORD_CHANGED if old else EventKind.RECORD_ADDED, principal)
 
+    async def keep_record(self, kind: str, tenant: str, document: Json, *, record_id: str, principal: str) -> Record:
+        """Keep a document unless there is one under this id; the one that is kept."""
+        async with self._writing:
+            if old := self._records.get((kind, tenant, record_id)):
+                return old
+            now = self._clock.now()
+            record = Record(kind=kind, tenant=tenant, id=record_id, document=document, created_at=now, changed_at=now)
+            return await self._put(record, EventKind.RECORD_ADDED, principal)
+
     async def delete_record(self, kind: str, tenant: str, record_id: str, *, principal: str) -> None:
         async with self._writing:
             await self._drop([self.record(kind, tenant, record_id)], EventKind.RECORD_DELETED, principal)

@@ -1,6 +1,7 @@
 """Keeps memory and store in step: a change is on disk before it is seen."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -25,6 +26,29 @@ KINDS: dict[str, type[Thing]] = {
 }
 
 
+class _Turn:
+    """One change at a time: in this process by a lock of its own, among all nodes by the store's."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._here = asyncio.Lock()
+        self._everywhere = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> None:
+        await self._here.acquire()
+        try:
+            await self._everywhere.enter_async_context(self._store.changing())
+        except BaseException:
+            self._here.release()
+            raise
+
+    async def __aexit__(self, *error: object) -> None:
+        try:
+            await self._everywhere.aclose()
+        finally:
+            self._here.release()
+
+
 class Shelf(Memory):
     """Memory with a store behind it; one change at a time."""
 
@@ -32,7 +56,7 @@ class Shelf(Memory):
         super().__init__()
         self._store = store
         self._clock = clock
-        self._writing = asyncio.Lock()
+        self._writing = _Turn(store)
 
     async def _put(self, thing: T, kind: EventKind, principal: str, *with_it: Thing) -> T:
         """Write a thing and what belongs to it, as one event."""
@@ -57,6 +81,17 @@ class Shelf(Memory):
                 self._remember(thing)
             raise
 
+    def learn(self, *, put: Sequence[StoredRecord], delete: Sequence[StoredRecord]) -> None:
+        """Another node has changed these; what is known already is no news."""
+        for stored in delete:
+            thing = read_stored(stored)
+            if self._present(thing) is not None:
+                self._forget(thing)
+        for stored in put:
+            thing = read_stored(stored)
+            if self._present(thing) != thing:
+                self._remember(thing)
+
     def _event(self, kind: EventKind, thing: Thing, principal: str) -> Event:
         return Event(
             kind=kind,
@@ -67,6 +102,10 @@ class Shelf(Memory):
             principal=principal,
             detail=_detail(thing),
         )
+
+
+def read_stored(stored: StoredRecord) -> Thing:
+    return msgspec.msgpack.decode(stored.document, type=KINDS[stored.kind])
 
 
 def _stored(thing: Thing) -> StoredRecord:

@@ -39,7 +39,7 @@ def serve(
     tls_key
         The certificate's private key (PEM).
     store
-        The engine that keeps the data. [default: sqlite:]
+        Where messages are kept: sqlite: or postgresql://user@host/database. [default: sqlite:]
     log_level
         How much to log. [default: info]
     log_format

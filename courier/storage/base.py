@@ -6,6 +6,7 @@ Before an engine looks at a queue it applies what time has done to it: delays an
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,9 @@ class Directory(Protocol):
     def queue_of_key(self, key: int) -> Queue | None: ...
 
     def queue_of_id(self, queue_id: str) -> Queue | None: ...
+
+    def learn(self, *, put: Sequence["StoredRecord"], delete: Sequence["StoredRecord"]) -> None:
+        """Another node has changed these; what is known already is no news."""
 
 
 class Signals(Protocol):
@@ -94,6 +98,9 @@ class Store(Protocol):
         """Finish what is in hand and let go of the files."""
 
     # -- control plane ----------------------------------------------------------------------------------------
+
+    def changing(self) -> AbstractAsyncContextManager[None]:
+        """While inside, nobody else changes the control plane, and the directory has learned all that others did."""
 
     async def load_records(self) -> list[StoredRecord]:
         """Everything of the control plane; the catalog keeps it in memory."""

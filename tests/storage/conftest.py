@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.engines import ENGINES, Rig
+from tests.support.engines import ENGINES, Rig, forget
 
 
 @pytest.fixture(params=sorted(ENGINES))
@@ -15,3 +15,4 @@ async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[R
     await rig.open()
     yield rig
     await rig.close()
+    forget(tmp_path / "data")

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from courier.core.model import Draft, Kind
-from tests.support.engines import ENGINES, Rig
+from tests.support.engines import Rig, opened_backup
 
 
 async def busy(rig: Rig) -> None:
@@ -37,8 +37,7 @@ async def test_a_backup_holds_what_was_there_and_can_be_opened(rig: Rig, tmp_pat
     told = await rig.events()
     await rig.store.backup(tmp_path / "copy")
     await rig.send("orders", b"after the copy")
-    copy = Rig(lambda: ENGINES["sqlite"](tmp_path / "copy"), rig.clock)
-    await copy.open()
+    copy = await opened_backup(rig, tmp_path / "copy")
     try:
         assert [await copy.browse(name) for name in ("orders", "line")] == expected
         assert await copy.events() == told
@@ -52,8 +51,7 @@ async def test_a_backup_beside_writers_is_of_one_moment(rig: Rig, tmp_path: Path
     await rig.create("orders")
     writes = [rig.send_all("orders", [Draft(body=b"x" * 3_000)] * 50) for _ in range(20)]
     await asyncio.gather(*writes[:10], rig.store.backup(tmp_path / "copy"), *writes[10:])
-    copy = Rig(lambda: ENGINES["sqlite"](tmp_path / "copy"), rig.clock)
-    await copy.open()
+    copy = await opened_backup(rig, tmp_path / "copy")
     try:
         count = (await copy.counters("orders")).ready_count
         assert count % 50 == 0

@@ -14,9 +14,12 @@ from courier.core.errors import CourierError
 from courier.core.events import Event, EventKind
 from courier.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
 from courier.storage.base import Filter, Store
+from courier.storage.postgres.care import restore
+from courier.storage.postgres.store import PostgresStore
 from courier.storage.sqlite.store import SqliteStore
 from courier.upkeep.timekeeper import Timekeeper
 from courier.waiting import Arrivals
+from tests.support.postgres import shared_cluster
 
 
 class Engine(Protocol):
@@ -29,11 +32,21 @@ def _sqlite(directory: Path, *, hasty: bool = False) -> Store:
     return SqliteStore(directory, min_free_bytes=0, sync=_no_sync if hasty else os.fdatasync)
 
 
+def _postgres(directory: Path, *, hasty: bool = False) -> Store:
+    return PostgresStore(shared_cluster().store_url(directory))
+
+
+def forget(directory: Path) -> None:
+    """The test that used the directory is over."""
+    if shared_cluster.cache_info().currsize:
+        shared_cluster().empty(directory)
+
+
 def _no_sync(descriptor: int) -> None:
     """For histories that do not end in a crash."""
 
 
-ENGINES: dict[str, Engine] = {"sqlite": _sqlite}
+ENGINES: dict[str, Engine] = {"sqlite": _sqlite, "postgres": _postgres}
 """By the name of the package under courier/storage."""
 
 TENANT = DEFAULT_TENANT
@@ -181,3 +194,14 @@ class Rig:
         span = await self.store.span()
         entries = await self.store.read_events(start=span.oldest, limit=span.next - span.oldest)
         return [entry.event for entry in entries if not kinds or entry.event.kind in kinds]
+
+
+async def opened_backup(rig: Rig, directory: Path) -> Rig:
+    """What a rig's store has backed up into a directory, on an engine of the same kind."""
+    if isinstance(rig.store, PostgresStore):
+        await restore(shared_cluster().store_url(directory), directory)
+        copy = Rig(lambda: ENGINES["postgres"](directory), rig.clock)
+    else:
+        copy = Rig(lambda: ENGINES["sqlite"](directory), rig.clock)
+    await copy.open()
+    return copy

@@ -38,7 +38,7 @@ from courier.core.model import (
     Settlement,
     State,
 )
-from tests.support.engines import TENANT, WHO, Rig
+from tests.support.engines import TENANT, WHO, Rig, forget
 from tests.support.model import Happened, Held, Model, Ticket
 from tests.support.replay import as_replayed, replay
 
@@ -88,6 +88,10 @@ settlements: st.SearchStrategy[Choice] = st.tuples(
 )
 
 
+Happening = tuple[tuple[str, Draft | int], Any]
+"""A call of a rush, and its outcome."""
+
+
 class Histories(RuleBasedStateMachine):
     """One history of one Courier; a subclass says which."""
 
@@ -96,6 +100,10 @@ class Histories(RuleBasedStateMachine):
 
     def make_rig(self) -> Rig:
         raise NotImplementedError
+
+    def in_turn(self, calls: list[Happening]) -> list[Happening]:
+        """Calls that came together, in the order in which they happen: any is right, but an engine must have one."""
+        return calls
 
     def as_sent(self, draft: Draft) -> Draft:
         """What arrives of a draft by this way in."""
@@ -123,6 +131,7 @@ class Histories(RuleBasedStateMachine):
             self.run(self.rig.close())
             self.runner.close()
             shutil.rmtree(self.folder)
+            forget(self.folder)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(coroutine)
@@ -219,7 +228,7 @@ class Histories(RuleBasedStateMachine):
         """Several callers at once: their calls share a commit and happen one after the other, also if one fails."""
         calls = [(name, self.as_sent(call) if isinstance(call, Draft) else call) for name, call in calls]
         outcomes = self.run(self.all_at_once(calls, stranger))
-        for (name, call), outcome in zip(calls, outcomes, strict=True):
+        for (name, call), outcome in self.in_turn(list(zip(calls, outcomes, strict=True))):
             queue = self.queue(name)
             if isinstance(call, Draft):
                 assert outcome == self.model.send(queue, call, now=self.now, given=outcome)

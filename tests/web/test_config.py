@@ -124,8 +124,9 @@ def test_a_file_that_is_not_toml_says_where(file):
     [
         ({"tls_cert": "c.pem"}, "tls_cert and tls_key belong together; set both or neither"),
         (
-            {"store": "postgres://db"},
-            "store is 'postgres://db'; the only store is 'sqlite:', which lives in the data directory",
+            {"store": "mysql://db"},
+            "store is 'mysql://db'; it must be 'sqlite:', which lives in the data directory, or the URL of a PostgreSQL"
+            " database",
         ),
         ({"root_token": "short"}, "root_token must have at least 8 characters"),
     ],

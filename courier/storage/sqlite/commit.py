@@ -8,7 +8,6 @@ alone: the transaction is rolled back and every operation of the batch runs agai
 import asyncio
 import os
 import sqlite3
-from collections import Counter
 from collections.abc import Callable
 from operator import attrgetter
 from time import perf_counter
@@ -18,11 +17,11 @@ import msgspec
 
 from courier.core.errors import CourierError, Unavailable
 from courier.storage.base import Signals
+from courier.storage.metrics import Metrics
 from courier.storage.sqlite.ledger import Ledger, Operation, Tx
 from courier.storage.sqlite.log import Log
 from courier.storage.sqlite.queries import Q
 from courier.storage.sqlite.syncing import SyncThread
-from courier.telemetry.histogram import Histogram
 
 T = TypeVar("T")
 Waiting = tuple[Operation, "asyncio.Future[object]"]
@@ -34,18 +33,6 @@ TURN_EVENTS = 2_000
 """How much may happen in one transaction, about 20 ms of the event loop; who has not had a turn comes with the next."""
 
 _KIND = attrgetter("kind")
-
-
-class Metrics:
-    """What the commits of this process have cost."""
-
-    def __init__(self) -> None:
-        self.commits = 0
-        self.operations = 0
-        self.batch_sizes = Histogram((1, 2, 5, 10, 20, 50, 100, 200, 500, 1000))
-        self.sync_seconds = Histogram((0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5))
-        self.events: Counter[str] = Counter()
-        """What has happened, by the kind of event."""
 
 
 class GroupCommit:

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -17,8 +18,9 @@ from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
 from courier.core.receipts import Sealer
 from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, Signals, Span, StoredRecord
+from courier.storage.metrics import Metrics
 from courier.storage.sqlite import browsing, care, leasing, passing, sending
-from courier.storage.sqlite.commit import GroupCommit, Metrics
+from courier.storage.sqlite.commit import GroupCommit
 from courier.storage.sqlite.connection import DATABASE, connect, migrate, prepare, sync_directory
 from courier.storage.sqlite.ledger import Ledger, Tally, Tx
 from courier.storage.sqlite.log import PAGE_BYTES, Log
@@ -157,6 +159,9 @@ class SqliteStore:
         return int(pages) * PAGE_BYTES
 
     # -- control plane ----------------------------------------------------------------------------------------
+
+    def changing(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()  # one process: the catalog's own order is enough
 
     async def load_records(self) -> list[StoredRecord]:
         records = []

@@ -1,0 +1,155 @@
+"""Looking after a store: is it sound, make a copy, bring a copy back. Works beside running nodes."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from courier.core.model import Kind, Queue
+from courier.storage.base import CannotOpen
+from courier.storage.postgres.link import Connection, connect
+from courier.storage.postgres.schema import migrate, migrations, space_of, version_of
+
+TABLES = ("meta", "record", "message", "tally", "fifo", "dedup", "journal")
+SEQUENCES = ("queue_key", "message_seq")
+VERSION_FILE = "schema_version"
+
+_ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+# -- is it sound --------------------------------------------------------------------------------------------------
+
+
+async def check(connection: Connection) -> list[str]:
+    """Every sign of damage, one sentence each; none means sound."""
+    present, newest = await version_of(connection), migrations()[-1][0]
+    if present > newest:
+        return [f"the schema is version {present}, newer than this Courier knows ({newest}); upgrade Courier"]
+    await connection.execute(_ONE_MOMENT)  # for all the looks, whatever the nodes do meanwhile
+    try:
+        await connection.execute("SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on")
+        return [*await _tallies(connection), *await _groups(connection), *await _journal(connection)]
+    finally:
+        await connection.execute("ROLLBACK")
+
+
+async def _tallies(connection: Connection) -> list[str]:
+    counted = await _by_queue(
+        connection,
+        "SELECT queue, count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 0),"
+        " count(*) FILTER (WHERE state = 2), sum(size)::bigint FROM message GROUP BY queue",
+    )
+    stored = await _by_queue(
+        connection,
+        "SELECT DISTINCT ON (queue) queue, ready, delayed, leased, bytes FROM tally ORDER BY queue, version DESC",
+    )
+    none = [0, 0, 0, 0]
+    return [
+        f"queue {key} counts {stored.get(key, none)} (ready, delayed, leased, bytes) but holds {counted.get(key, none)}"
+        for key in sorted(counted.keys() | stored.keys())
+        if stored.get(key, none) != counted.get(key, none)
+    ]
+
+
+async def _by_queue(connection: Connection, sql: str) -> dict[int, list[int]]:
+    return {key: figures for key, *figures in await (await connection.execute(sql.encode())).fetchall()}
+
+
+async def _groups(connection: Connection) -> list[str]:
+    documents = await connection.execute(
+        "SELECT document FROM record WHERE kind = 'doomed' OR (kind = 'queue' AND NOT gone)"
+    )
+    queues = [msgspec.msgpack.decode(document, type=Queue) for (document,) in await documents.fetchall()]
+    fifo = [queue.key for queue in queues if queue.kind is Kind.FIFO]
+    found = await connection.execute(
+        """
+        SELECT count(*) FROM (SELECT queue, grp, head, leased FROM fifo) AS kept FULL JOIN (
+            SELECT queue, grp, min(seq) AS head, count(*) FILTER (WHERE state = 2) AS leased
+            FROM message WHERE queue = ANY (%s) GROUP BY queue, grp
+        ) AS held USING (queue, grp)
+        WHERE held.head IS DISTINCT FROM kept.head OR held.leased IS DISTINCT FROM kept.leased
+        """,
+        (fifo,),
+    )
+    ((wrong,),) = await found.fetchall()
+    return [f"{wrong} FIFO groups do not agree with their messages"] if wrong else []
+
+
+async def _journal(connection: Connection) -> list[str]:
+    expected = None
+    async with connection.cursor("journal_check", binary=True) as cursor:
+        await cursor.execute("SELECT start, count, events FROM journal ORDER BY start")
+        async for start, count, blob in cursor:
+            if expected is not None and start != expected:
+                return [f"the journal has a gap: offset {expected} is missing, the next is {start}"]
+            try:
+                held = len(msgspec.msgpack.decode(blob, type=list[msgspec.Raw]))
+            except msgspec.DecodeError:
+                return [f"the journal cannot be read at offset {start}"]
+            if held != count:
+                return [f"the journal's commit at offset {start} holds {held} events instead of {count}"]
+            expected = start + count
+    return []
+
+
+# -- copies -------------------------------------------------------------------------------------------------------
+
+
+async def backup(connection: Connection, target: Path) -> None:
+    """Write a consistent copy, a file a table, into a new directory while the nodes go on working."""
+    await asyncio.to_thread(_make_empty, target)
+    version = await version_of(connection)
+    await connection.execute(_ONE_MOMENT)
+    try:
+        for table in TABLES:
+            await _copy_out(connection, f"TABLE {table}", target / table)
+        for sequence in SEQUENCES:
+            await _copy_out(connection, f"SELECT last_value, is_called FROM {sequence}", target / sequence)  # noqa: S608
+    finally:
+        await connection.execute("ROLLBACK")
+    await asyncio.to_thread((target / VERSION_FILE).write_text, f"{version}\n")
+
+
+def _make_empty(target: Path) -> None:
+    if target.exists() and any(target.iterdir()):
+        raise CannotOpen(f"{target} is not empty; choose a new directory for the backup")
+    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+async def _copy_out(connection: Connection, query: str, path: Path) -> None:
+    with path.open("wb") as file:
+        async with connection.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT".encode()) as rows:
+            async for block in rows:
+                file.write(block)
+
+
+async def restore(url: str, source: Path) -> None:
+    """Put a backup into an empty store; no node may be running on it."""
+    if not (source / VERSION_FILE).exists():
+        raise CannotOpen(f"{source} holds no backup of a PostgreSQL store")
+    connection = await connect(url)
+    try:
+        await migrate(connection, await space_of(connection))
+        if int((source / VERSION_FILE).read_text()) != await version_of(connection):
+            raise CannotOpen(f"the backup in {source} was made by another version of Courier; restore it with that one")
+        async with connection.transaction():
+            await _copy_in(connection, source)
+    finally:
+        await connection.close()
+
+
+async def _copy_in(connection: Connection, source: Path) -> None:
+    for table in TABLES:
+        (count,) = await (await connection.execute(f"SELECT count(*) FROM {table}".encode())).fetchone() or (0,)  # noqa: S608
+        if count:
+            raise CannotOpen("the store already holds data; restore into an empty one")
+        async with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN".encode()) as rows:
+            with (source / table).open("rb") as file:
+                while block := file.read(1 << 20):
+                    await rows.write(block)
+    await connection.execute(
+        "SELECT setval(pg_get_serial_sequence('tally', 'version'), (SELECT max(version) + 1 FROM tally))"
+    )
+    for sequence in SEQUENCES:
+        last, called = (source / sequence).read_text().split()
+        await connection.execute("SELECT setval(%s, %s, %s)", (sequence, int(last), called == "t"))

@@ -1,0 +1,60 @@
+"""What callers want done in the next commit."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from courier.core.events import Event
+from courier.core.model import Queue, Settlement
+from courier.storage.base import Parcel
+from courier.storage.postgres.settling import Token
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    parcels: Sequence[Parcel]
+    now: int
+    principal: str
+    events: Sequence[Event]
+
+    @property
+    def weight(self) -> int:
+        return len(self.parcels)
+
+
+class Receive(msgspec.Struct, frozen=True, gc=False):
+    queue: Queue
+    limit: int
+    lease_ms: int
+    group_limit: int | None
+    now: int
+    principal: str
+
+    @property
+    def weight(self) -> int:
+        return self.limit
+
+
+class Settle(msgspec.Struct, frozen=True, gc=False):
+    queue: Queue
+    settlements: Sequence[Settlement]
+    tokens: Sequence[Token | None]
+    now: int
+    principal: str
+
+    @property
+    def weight(self) -> int:
+        return len(self.settlements)
+
+
+class Pass(msgspec.Struct, frozen=True, gc=False):
+    """Let time pass for these queues. The answer says by key when to look again: at once where more is to be done."""
+
+    keys: Sequence[int]
+    now: int
+
+    @property
+    def weight(self) -> int:
+        return len(self.keys)
+
+
+Order = Send | Receive | Settle | Pass

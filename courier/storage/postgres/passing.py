@@ -1,0 +1,93 @@
+"""What the passing of time does to a queue: delays and leases end, messages grow too old."""
+
+from collections.abc import Iterable, Mapping
+
+from courier.core.events import EventKind
+from courier.core.model import Kind, Queue, State
+from courier.core.retry import Again, after_failure
+from courier.storage.base import Directory
+from courier.storage.postgres.arrays import numbers
+from courier.storage.postgres.ending import TOO_OLD, bury, dead_letter_queue, event, put_back, remove
+from courier.storage.postgres.link import Rows, Step, ask
+from courier.storage.postgres.queries import Q
+from courier.storage.postgres.rows import Row
+from courier.storage.postgres.transaction import Transaction
+
+STEP = 2_000
+"""How many messages of a kind one transaction changes; what is left over comes with the next."""
+
+ENDED, AGED, DELAYED = 0, 1, 2
+
+
+def look(queues: Mapping[int, tuple[Queue, int]]) -> Step:
+    """The question what time has done to these queues, each by its own now."""
+    return Q.due, {
+        "keys": numbers(queues),
+        "nows": numbers(now for _, now in queues.values()),
+        "untils": numbers(now - queue.settings.retention_ms for queue, now in queues.values()),
+        "step": STEP,
+    }
+
+
+def fifo_keys(queues: Iterable[Queue], directory: Directory) -> set[int]:
+    """The FIFO queues that a change of these queues may reach: themselves, and where their dead letters go."""
+    reached = [reach for queue in queues for reach in (queue, dead_letter_queue(queue, directory))]
+    return {queue.key for queue in reached if queue is not None and queue.kind is Kind.FIFO}
+
+
+def apply_time(tx: Transaction, found: Rows, queues: Mapping[int, tuple[Queue, int]], directory: Directory) -> set[int]:
+    """Do what `look` has found; the keys of queues that have more to be done than one step."""
+    kinds: dict[tuple[int, int], list[Row]] = {}
+    for kind, *facts in found:
+        (row,) = tx.adopt([tuple(facts)])
+        kinds.setdefault((facts[1], kind), []).append(row)
+    unfinished = {key for (key, _), rows in kinds.items() if len(rows) >= STEP}
+    for key, (queue, now) in queues.items():
+        if ended := kinds.get((key, ENDED)):
+            _end_leases(tx, queue, ended, directory, now)
+        # While leases are left to end nothing grows too old: what failed first may have gone to the dead letter queue.
+        if ended is None or len(ended) < STEP:
+            _discard_aged(tx, queue, kinds.get((key, AGED), []))
+            _end_delays(tx, queue, kinds.get((key, DELAYED), []))
+    return unfinished
+
+
+def _end_leases(tx: Transaction, queue: Queue, rows: list[Row], directory: Directory, now: int) -> None:
+    for row in rows:
+        ended_at, end = row.due_at, row.ends_at(queue)
+        fate = after_failure(queue.settings, attempts=row.attempts, ended_at=ended_at, discard_at=end)
+        if end >= ended_at:
+            tx.events.append(event(EventKind.LEASE_EXPIRED, ended_at, queue, row))
+        if isinstance(fate, Again):
+            put_back(tx, queue, row, due_at=fate.due_at, now=now)
+        else:
+            bury(tx, queue, directory, fate, row, at=min(end, ended_at))
+
+
+def _discard_aged(tx: Transaction, queue: Queue, rows: list[Row]) -> None:
+    for row in rows:
+        if row.queue == queue.key and not tx.is_gone(row):
+            at = row.ends_at(queue)
+            remove(tx, queue, row, kind=EventKind.DISCARDED, at=at, detail={"reason": TOO_OLD})
+
+
+def _end_delays(tx: Transaction, queue: Queue, rows: list[Row]) -> None:
+    """The message keeps the instant at which it became ready."""
+    for row in rows:
+        if row.state is State.DELAYED and not tx.is_gone(row):
+            row.state = State.READY
+            tx.put(row)
+            tx.change(queue.key).shift(State.DELAYED, State.READY)
+            tx.made_ready(queue.key)
+
+
+async def next_dues(tx: Transaction, queues: Iterable[Queue]) -> dict[int, int]:
+    """When time will next change each queue, where it will at all."""
+    await tx.flush()
+    chosen = list(queues)
+    where = {
+        "keys": numbers(queue.key for queue in chosen),
+        "retentions": numbers(queue.settings.retention_ms for queue in chosen),
+    }
+    (found,) = await ask(tx.connection, [(Q.next_due, where)])
+    return {key: due for key, due in found if due is not None}

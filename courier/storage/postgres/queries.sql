@@ -1,0 +1,317 @@
+-- name: lock
+-- Nobody else holds this lock until the transaction ends.
+SELECT pg_advisory_xact_lock(:space, key) FROM unnest((:keys)::int[]) AS key ORDER BY key;
+
+-- name: share_catalog
+-- The control plane stays as it is until the transaction ends, and this is its version.
+SELECT pg_advisory_xact_lock_shared(:space, 0);
+
+-- name: catalog_version
+SELECT coalesce((SELECT convert_from(value, 'UTF8')::bigint FROM meta WHERE name = 'catalog_version'), 0);
+
+-- name: put_catalog_version
+INSERT INTO meta (name, value) VALUES ('catalog_version', convert_to((:version)::text, 'UTF8'))
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: due
+-- Whatever time has done to these queues, up to `:step` messages of a kind, each kind with its number: leases that
+-- ended, messages that are too old by the queue's retention or by their own, delays that ended. What another node has
+-- locked is in good hands.
+SELECT due.* FROM unnest((:keys)::int[], (:nows)::bigint[], (:untils)::bigint[]) AS k (queue, now, until),
+LATERAL (
+    SELECT 0 AS kind, * FROM (
+        SELECT {facts} FROM message WHERE message.queue = k.queue AND state = 2 AND due_at <= k.now
+        ORDER BY due_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
+    ) AS ended
+    UNION ALL SELECT 1, * FROM (
+        SELECT {facts} FROM message WHERE message.queue = k.queue AND discard_at IS NULL AND entered_at <= k.until
+        ORDER BY entered_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
+    ) AS aged
+    UNION ALL SELECT 1, * FROM (
+        SELECT {facts} FROM message WHERE message.queue = k.queue AND discard_at IS NOT NULL AND discard_at <= k.now
+        ORDER BY discard_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
+    ) AS aged_by_itself
+    UNION ALL SELECT 2, * FROM (
+        SELECT {facts} FROM message WHERE message.queue = k.queue AND state = 0 AND due_at <= k.now
+        ORDER BY due_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
+    ) AS delayed
+) AS due;
+
+-- name: next_due
+-- When time will next change each of these queues.
+SELECT k.queue, least(
+    (SELECT due_at FROM message WHERE message.queue = k.queue AND state = 0 ORDER BY due_at LIMIT 1),
+    (SELECT due_at FROM message WHERE message.queue = k.queue AND state = 2 ORDER BY due_at LIMIT 1),
+    (SELECT discard_at FROM message WHERE message.queue = k.queue AND discard_at IS NOT NULL
+     ORDER BY discard_at LIMIT 1),
+    (SELECT entered_at FROM message WHERE message.queue = k.queue AND discard_at IS NULL
+     ORDER BY entered_at LIMIT 1) + k.retention
+) FROM unnest((:keys)::int[], (:retentions)::bigint[]) AS k (queue, retention);
+
+-- name: pending_queues
+-- Every queue with leases or delays to end, and when the first of them does; from index entry to index entry.
+WITH RECURSIVE found AS (
+    (SELECT queue FROM message WHERE state <> 1 ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT message.queue FROM message WHERE state <> 1 AND message.queue > found.queue
+            ORDER BY message.queue LIMIT 1)
+    FROM found WHERE found.queue IS NOT NULL
+) SELECT queue, least(
+    (SELECT due_at FROM message WHERE message.queue = found.queue AND state = 0 ORDER BY due_at LIMIT 1),
+    (SELECT due_at FROM message WHERE message.queue = found.queue AND state = 2 ORDER BY due_at LIMIT 1)
+) FROM found WHERE queue IS NOT NULL;
+
+-- name: ready_queues
+-- Every queue with something to receive.
+WITH RECURSIVE found AS (
+    (SELECT queue FROM message WHERE state = 1 ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT message.queue FROM message WHERE state = 1 AND message.queue > found.queue
+            ORDER BY message.queue LIMIT 1)
+    FROM found WHERE found.queue IS NOT NULL
+) SELECT queue FROM found WHERE queue IS NOT NULL;
+
+-- name: claim
+-- One claim for all who wait at this node, longest ready first.
+SELECT m.* FROM unnest((:keys)::int[], (:limits)::int[]) AS k (queue, most), LATERAL (
+    SELECT {whole} FROM message WHERE message.queue = k.queue AND state = 1
+    ORDER BY due_at, seq LIMIT k.most FOR UPDATE SKIP LOCKED
+) AS m;
+
+-- name: claim_groups
+-- The heads of FIFO groups that nobody holds; the queues are locked.
+SELECT g.queue, g.grp, m.seq, m.state
+FROM unnest((:keys)::int[], (:nows)::bigint[], (:limits)::int[], (:rooms)::int[]) AS k (queue, now, most, room),
+LATERAL (
+    SELECT fifo.queue, grp, available_at, head FROM fifo
+    WHERE fifo.queue = k.queue AND available_at IS NOT NULL AND available_at <= k.now
+    ORDER BY available_at, head LIMIT k.most
+) AS g,
+LATERAL (
+    SELECT seq, state FROM message WHERE message.queue = g.queue AND message.grp = g.grp ORDER BY seq LIMIT k.room
+) AS m
+ORDER BY g.queue, g.available_at, g.head, m.seq;
+
+-- name: named
+-- Messages by seq, locked in the order of their seqs.
+SELECT {facts} FROM message WHERE seq = ANY ((:seqs)::bigint[]) ORDER BY seq FOR UPDATE;
+
+-- name: named_whole
+SELECT {whole} FROM message WHERE seq = ANY ((:seqs)::bigint[]) ORDER BY seq FOR UPDATE;
+
+-- name: having_copies
+SELECT DISTINCT origin FROM message WHERE origin = ANY ((:origins)::bigint[]);
+
+-- name: locked_page
+-- A queue's messages in the order in which they came into it, after (:entered_at, :seq).
+SELECT {facts} FROM message
+WHERE seq IN (
+    SELECT seq FROM (
+        (SELECT seq, entered_at FROM message
+         WHERE queue = :queue AND discard_at IS NULL AND (entered_at, seq) > (:entered_at, :seq)
+         ORDER BY entered_at, seq LIMIT :limit)
+        UNION ALL
+        (SELECT seq, entered_at FROM message
+         WHERE queue = :queue AND discard_at IS NOT NULL AND (entered_at, seq) > (:entered_at, :seq)
+         ORDER BY entered_at, seq LIMIT :limit)
+    ) AS both_kinds ORDER BY entered_at, seq LIMIT :limit
+) AND queue = :queue ORDER BY entered_at, seq FOR UPDATE;
+
+-- name: page
+SELECT {whole} FROM (
+    (SELECT {whole} FROM message
+     WHERE queue = :queue AND discard_at IS NULL AND (entered_at, seq) > (:entered_at, :seq)
+     ORDER BY entered_at, seq LIMIT :limit)
+    UNION ALL
+    (SELECT {whole} FROM message
+     WHERE queue = :queue AND discard_at IS NOT NULL AND (entered_at, seq) > (:entered_at, :seq)
+     ORDER BY entered_at, seq LIMIT :limit)
+) AS both_kinds ORDER BY entered_at, seq LIMIT :limit;
+
+-- name: of_id
+-- Messages of one id: the senders' own, and the one that a minted id leads to.
+(SELECT {whole} FROM message WHERE queue = :queue AND given AND id = :id AND seq > :after ORDER BY seq LIMIT :limit)
+UNION
+(SELECT {whole} FROM message WHERE queue = :queue AND seq = :minted AND seq > :after)
+ORDER BY seq LIMIT :limit;
+
+-- name: next_seqs
+SELECT nextval('message_seq') FROM generate_series(1, (:count)::int);
+
+-- name: last_seq
+SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM message_seq;
+
+-- name: next_key
+SELECT nextval('queue_key');
+
+-- name: insert_messages
+INSERT INTO message (seq, queue, state, attempts, lease_no, size, due_at, entered_at, discard_at, origin, given, id,
+                     grp, content)
+SELECT seq, queue, state, 0, 0, size, due_at, entered_at, discard_at, origin, given, id, grp, content
+FROM unnest((:seqs)::bigint[], (:queues)::int[], (:states)::smallint[], (:sizes)::int[], (:due_ats)::bigint[],
+            (:entered_ats)::bigint[], (:discard_ats)::bigint[], (:origins)::bigint[], (:givens)::boolean[],
+            (:ids)::bytea[], (:grps)::bytea[], (:contents)::bytea[])
+    AS new (seq, queue, state, size, due_at, entered_at, discard_at, origin, given, id, grp, content);
+
+-- name: change_messages
+-- A lease, its end, an extension: all that changes while a message stays in its queue.
+UPDATE message SET state = new.state, due_at = new.due_at, attempts = new.attempts, lease_no = new.lease_no
+FROM unnest((:seqs)::bigint[], (:states)::smallint[], (:due_ats)::bigint[], (:attempts)::int[], (:lease_nos)::int[])
+    AS new (seq, state, due_at, attempts, lease_no)
+WHERE message.seq = new.seq;
+
+-- name: transfer_messages
+-- Into another queue, as if they had just come: fresh attempts, that queue's retention.
+UPDATE message SET queue = new.queue, state = new.state, due_at = new.due_at, attempts = new.attempts,
+                   lease_no = new.lease_no, entered_at = new.entered_at, discard_at = NULL, grp = new.grp,
+                   death = new.death
+FROM unnest((:seqs)::bigint[], (:states)::smallint[], (:due_ats)::bigint[], (:attempts)::int[], (:lease_nos)::int[],
+            (:queues)::int[], (:entered_ats)::bigint[], (:grps)::bytea[], (:deaths)::bytea[])
+    AS new (seq, state, due_at, attempts, lease_no, queue, entered_at, grp, death)
+WHERE message.seq = new.seq;
+
+-- name: delete_messages
+DELETE FROM message WHERE seq = ANY ((:seqs)::bigint[]);
+
+-- name: drop_groups
+-- Of these groups, those that have no message any more.
+DELETE FROM fifo USING unnest((:keys)::int[], (:grps)::bytea[]) AS k (queue, grp)
+WHERE fifo.queue = k.queue AND fifo.grp = k.grp
+  AND NOT EXISTS (SELECT FROM message WHERE message.queue = k.queue AND message.grp = k.grp);
+
+-- name: refresh_groups
+-- Unlocked once nothing of the group is leased, from the instant at which its head is ready.
+INSERT INTO fifo (queue, grp, leased, head, available_at)
+SELECT k.queue, k.grp, k.leased, m.seq, CASE WHEN k.leased = 0 THEN m.due_at END
+FROM unnest((:keys)::int[], (:grps)::bytea[], (:leased)::int[]) AS k (queue, grp, leased), LATERAL (
+    SELECT seq, due_at FROM message WHERE message.queue = k.queue AND message.grp = k.grp ORDER BY seq LIMIT 1
+) AS m
+ON CONFLICT (queue, grp) DO UPDATE SET
+    leased = fifo.leased + excluded.leased,
+    head = excluded.head,
+    available_at = CASE WHEN fifo.leased + excluded.leased = 0 THEN
+        (SELECT due_at FROM message WHERE message.seq = excluded.head) END;
+
+-- name: delete_groups
+DELETE FROM fifo WHERE queue = :queue;
+
+-- name: read_dedup
+SELECT dedup.queue, dedup.dedup_id, until_at, seq, id
+FROM unnest((:keys)::int[], (:ids)::bytea[]) AS k (queue, dedup_id)
+JOIN dedup ON dedup.queue = k.queue AND dedup.dedup_id = k.dedup_id;
+
+-- name: put_dedup
+INSERT INTO dedup (queue, dedup_id, until_at, seq, id)
+SELECT * FROM unnest((:keys)::int[], (:dedup_ids)::bytea[], (:until_ats)::bigint[], (:seqs)::bigint[], (:ids)::bytea[])
+ON CONFLICT (queue, dedup_id) DO UPDATE SET until_at = excluded.until_at, seq = excluded.seq, id = excluded.id;
+
+-- name: forget_dedup
+DELETE FROM dedup WHERE (queue, dedup_id) IN (
+    SELECT queue, dedup_id FROM dedup WHERE until_at <= :now ORDER BY until_at LIMIT :limit FOR UPDATE SKIP LOCKED
+);
+
+-- name: add_tallies
+-- The journal's lock is held, so that nobody else adds to the same figures.
+WITH present AS (
+    SELECT k.queue, newest.version, coalesce(newest.ready, 0) + k.ready AS ready,
+           coalesce(newest.delayed, 0) + k.delayed AS delayed, coalesce(newest.leased, 0) + k.leased AS leased,
+           coalesce(newest.bytes, 0) + k.bytes AS bytes, coalesce(newest.sent, 0) + k.sent AS sent,
+           coalesce(newest.acked, 0) + k.acked AS acked, coalesce(newest.dead, 0) + k.dead AS dead
+    FROM unnest((:keys)::int[], (:ready)::bigint[], (:delayed)::bigint[], (:leased)::bigint[], (:bytes)::bigint[],
+                (:sent)::bigint[], (:acked)::bigint[], (:dead)::bigint[])
+        AS k (queue, ready, delayed, leased, bytes, sent, acked, dead)
+    LEFT JOIN LATERAL (
+        SELECT * FROM tally WHERE tally.queue = k.queue ORDER BY version DESC LIMIT 1
+    ) AS newest ON TRUE
+), past AS (
+    DELETE FROM tally USING present WHERE tally.queue = present.queue AND tally.version = present.version
+)
+INSERT INTO tally (queue, ready, delayed, leased, bytes, sent, acked, dead)
+SELECT queue, ready, delayed, leased, bytes, sent, acked, dead FROM present;
+
+-- name: delete_tallies
+DELETE FROM tally WHERE queue = :queue;
+
+-- name: counters
+SELECT ready, delayed, leased, bytes, sent, acked, dead, least(
+    (SELECT entered_at FROM message WHERE queue = :queue AND discard_at IS NULL ORDER BY entered_at LIMIT 1),
+    (SELECT entered_at FROM message WHERE queue = :queue AND discard_at IS NOT NULL ORDER BY entered_at LIMIT 1)
+) FROM tally WHERE queue = :queue ORDER BY version DESC LIMIT 1;
+
+-- name: insert_journal
+-- The journal's lock is held: nobody else can take the same offsets, and nobody commits later ones earlier.
+INSERT INTO journal (start, count, at, size, events)
+SELECT coalesce((SELECT start + count FROM journal ORDER BY start DESC LIMIT 1), 0), :count, :at, :size, :events;
+
+-- name: span
+SELECT (SELECT start FROM journal ORDER BY start LIMIT 1) AS oldest, start + count AS next
+FROM journal ORDER BY start DESC LIMIT 1;
+
+-- name: read_journal
+SELECT start, events FROM journal
+WHERE start >= (SELECT start FROM journal WHERE start <= :offset ORDER BY start DESC LIMIT 1)
+ORDER BY start LIMIT :limit;
+
+-- name: trim_journal
+-- The newest commit stays: it holds the next offset.
+DELETE FROM journal WHERE start + count <= :before AND start < :before
+  AND start < (SELECT start FROM journal ORDER BY start DESC LIMIT 1);
+
+-- name: offset_at
+SELECT start FROM journal WHERE at >= :at ORDER BY at, start LIMIT 1;
+
+-- name: offset_keeping
+-- The end of the newest commit that, with all that came after it, is too much.
+SELECT max(start + count) FROM (
+    SELECT start, count, sum(size) OVER (ORDER BY start DESC) AS kept FROM journal
+) AS sizes WHERE kept > :size;
+
+-- name: notify
+SELECT pg_notify(:channel, :payload);
+
+-- name: read_records
+SELECT kind, tenant, id, slot, document, gone FROM record WHERE version > :version ORDER BY version;
+
+-- name: doomed
+SELECT document FROM record WHERE kind = 'doomed' AND NOT gone;
+
+-- name: put_record
+INSERT INTO record (kind, tenant, id, slot, document, version) VALUES (:kind, :tenant, :id, :slot, :document, :version)
+ON CONFLICT (kind, tenant, id) DO UPDATE SET
+    slot = excluded.slot, document = excluded.document, version = excluded.version, gone = FALSE;
+
+-- name: delete_record
+UPDATE record SET gone = TRUE, slot = NULL, version = :version WHERE kind = :kind AND tenant = :tenant AND id = :id;
+
+-- name: doom_record
+INSERT INTO record (kind, tenant, id, document, version) VALUES ('doomed', :tenant, :id, :document, :version)
+ON CONFLICT DO NOTHING;
+
+-- name: sweep_record
+DELETE FROM record WHERE kind = 'doomed' AND tenant = :tenant AND id = :id;
+
+-- name: forget_records
+-- Every node that still lives has heard of these.
+DELETE FROM record WHERE gone AND version < :version;
+
+-- name: read_meta
+SELECT value FROM meta WHERE name = :name;
+
+-- name: add_meta
+INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING;
+
+-- name: is_due
+-- Whether time has done anything to a queue.
+SELECT EXISTS (SELECT FROM message WHERE queue = :queue AND state = 2 AND due_at <= :now)
+    OR EXISTS (SELECT FROM message WHERE queue = :queue AND state = 0 AND due_at <= :now)
+    OR EXISTS (SELECT FROM message WHERE queue = :queue AND discard_at IS NOT NULL AND discard_at <= :now)
+    OR EXISTS (SELECT FROM message WHERE queue = :queue AND discard_at IS NULL AND entered_at <= :until);
+
+-- name: slot_owner
+SELECT kind, tenant, id FROM record WHERE slot = :slot;
+
+-- name: tallied_queues
+SELECT DISTINCT queue FROM tally;
+
+-- name: nothing
+SELECT 1;

@@ -1,0 +1,111 @@
+"""Between rows and messages."""
+
+from typing import Any
+
+import msgspec
+
+from courier.core.model import Attribute, Death, Draft, Lease, Message, Queue, State
+from courier.core.retry import discard_at
+
+_STATES = (State.DELAYED, State.READY, State.LEASED)
+_death = msgspec.msgpack.Decoder(Death).decode
+encode = msgspec.msgpack.Encoder().encode
+
+
+class Content(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What of a message never changes. Stored in this order: append new fields, never reorder."""
+
+    body: bytes
+    content_type: str
+    sent_at: int
+    delay_ms: int = 0
+    attributes: dict[str, Attribute] = {}
+    trace: str | None = None
+
+
+_content = msgspec.msgpack.Decoder(Content).decode
+
+
+def pack(draft: Draft, *, sent_at: int, delay_ms: int) -> bytes:
+    return encode(Content(draft.body, draft.content_type, sent_at, delay_ms, draft.attributes, draft.trace))
+
+
+class Row:
+    """A message in the hands of a transaction, as it will stand when that commits."""
+
+    __slots__ = (
+        "attempts", "content", "death", "discard_at", "due_at", "entered_at", "grp", "id", "lease_no", "origin",
+        "queue", "seq", "size", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        seq: int,
+        queue: int,
+        id_: bytes,
+        state: int,
+        due_at: int,
+        attempts: int,
+        lease_no: int,
+        entered_at: int,
+        own_end: int | None,
+        size: int,
+        grp: bytes | None,
+        origin: int | None,
+        death: bytes | None,
+        content: bytes | None = None,
+    ) -> None:
+        self.seq = seq
+        self.queue = queue
+        self.id = id_.decode()
+        self.state = _STATES[state]
+        self.due_at = due_at
+        self.attempts = attempts
+        self.lease_no = lease_no
+        self.entered_at = entered_at
+        self.discard_at = own_end
+        self.size = size
+        self.grp = grp
+        self.origin = origin
+        self.death = death
+        self.content = content
+
+    def ends_at(self, queue: Queue) -> int:
+        """When it is too old to keep."""
+        if self.discard_at is not None:
+            return self.discard_at
+        return discard_at(queue.settings, entered_at=self.entered_at, retention_ms=None)
+
+    def read_death(self) -> Death | None:
+        return _death(self.death) if self.death else None
+
+
+def to_message(queue: Queue, row: Row) -> Message:
+    assert row.content is not None
+    content = _content(row.content)
+    return Message(
+        seq=row.seq,
+        id=row.id,
+        state=row.state,
+        body=content.body,
+        content_type=content.content_type,
+        attributes=content.attributes,
+        attempts=row.attempts,
+        sent_at=content.sent_at,
+        entered_at=row.entered_at,
+        due_at=row.due_at,
+        discard_at=row.ends_at(queue),
+        delay_ms=content.delay_ms,
+        retention_ms=None if row.discard_at is None else row.discard_at - row.entered_at,
+        group=row.grp.decode() if row.grp else None,
+        trace=content.trace,
+        death=row.read_death(),
+    )
+
+
+def to_lease(queue: Queue, row: Row, *, receipt: str) -> Lease:
+    return Lease(to_message(queue, row), receipt, row.due_at)
+
+
+def read(facts: tuple[Any, ...]) -> Row:
+    return Row(*facts)

@@ -1,0 +1,126 @@
+"""Messages on their way in."""
+
+from collections.abc import Iterator, Sequence
+
+from courier.core.errors import CourierError, QueueNotFound
+from courier.core.events import Event, EventKind
+from courier.core.model import DEDUP_MS, Draft, Json, Kind, Queue, Sent, State
+from courier.core.receipts import Sealer
+from courier.storage.base import Directory, Parcel
+from courier.storage.postgres.rows import pack
+from courier.storage.postgres.transaction import Transaction
+
+SENT = EventKind.SENT.value
+
+Memory = dict[tuple[int, bytes], tuple[int, int, bytes]]
+"""By queue and dedup id: until when a FIFO queue remembers which seq and id."""
+
+
+def dedup_key(queue: Queue, draft: Draft) -> tuple[int, bytes] | None:
+    """Under what a queue remembers a draft, if it does."""
+    dedup_id = draft.dedup_id or draft.id
+    if queue.kind is not Kind.FIFO or dedup_id is None or queue.owner is not None:
+        return None
+    return queue.key, dedup_id.encode()
+
+
+class Intake:
+    """Takes the parcels of one call."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        directory: Directory,
+        sealer: Sealer,
+        *,
+        seqs: Iterator[int],
+        memory: Memory,
+        now: int,
+        principal: str,
+    ) -> None:
+        self._tx = tx
+        self._directory = directory
+        self._sealer = sealer
+        self._seqs = seqs
+        self._memory = memory
+        self._now = now
+        self._principal = principal
+
+    def take_all(self, parcels: Sequence[Parcel]) -> list[Sent | CourierError]:
+        """Each parcel; one for a queue that was deleted meanwhile is refused alone."""
+        outcomes: list[Sent | CourierError] = []
+        for parcel in parcels:
+            original = None if parcel.copy_of is None else outcomes[parcel.copy_of]
+            if original is not None and (isinstance(original, CourierError) or original.duplicate):
+                outcomes.append(original)
+                continue
+            queue = self._directory.queue_of_key(parcel.queue.key)
+            if queue is None:
+                outcomes.append(QueueNotFound(parcel.queue.name))
+            elif original is None or parcels[parcel.copy_of or 0].queue.settings.keep_delivered:
+                outcomes.append(self._take(queue, parcel.draft))
+            else:
+                outcomes.append(self._take(queue, parcel.draft, origin=original.seq))
+        return outcomes
+
+    def _take(self, queue: Queue, draft: Draft, *, origin: int | None = None) -> Sent:
+        key = dedup_key(queue, draft)
+        if key is not None and (kept := self._memory.get(key)) and kept[0] > self._now:
+            return Sent(kept[1], kept[2].decode(), duplicate=True)
+        tx, now, size = self._tx, self._now, len(draft.body)
+        seq = next(self._seqs)
+        message_id = self._sealer.message_id(seq) if draft.id is None else draft.id
+        delay_ms = queue.settings.delay_ms if draft.delay_ms is None else draft.delay_ms
+        discard_at = None if draft.retention_ms is None else now + draft.retention_ms
+        group = _group(queue, draft)
+        tx.insert((
+            seq, queue.key, 0 if delay_ms else 1, size, now + delay_ms, now, discard_at, origin, draft.id is not None,
+            message_id.encode(), group, pack(draft, sent_at=now, delay_ms=delay_ms),
+        ))  # fmt: skip
+        self._count(queue, size, delay_ms, discard_at)
+        if queue.kind is Kind.FIFO:
+            tx.touch_group(queue.key, group)
+        if key is not None:
+            self._remember(key, seq, message_id.encode())
+        tx.events.append(
+            Event(
+                SENT, now, queue.tenant, queue.id, queue.name, seq, message_id, 0, size, self._principal,
+                _detail(draft, queue, delay_ms),
+            )
+        )  # fmt: skip
+        return Sent(seq, message_id)
+
+    def _remember(self, key: tuple[int, bytes], seq: int, message_id: bytes) -> None:
+        until_at = self._now + DEDUP_MS
+        self._memory[key] = until_at, seq, message_id
+        self._tx.remember(*key, until_at=until_at, seq=seq, message_id=message_id)
+
+    def _count(self, queue: Queue, size: int, delay_ms: int, discard_at: int | None) -> None:
+        tx, change = self._tx, self._tx.change(queue.key)
+        change.add(State.DELAYED if delay_ms else State.READY, size)
+        if delay_ms:
+            tx.due(queue.key, self._now + delay_ms)
+        else:
+            tx.made_ready(queue.key)
+        tx.due(queue.key, self._now + queue.settings.retention_ms if discard_at is None else discard_at)
+
+
+def _group(queue: Queue, draft: Draft) -> bytes | None:
+    if queue.kind is Kind.FIFO:
+        return (draft.group or "").encode()
+    return None if draft.group is None else draft.group.encode()
+
+
+def _detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:
+    detail: dict[str, Json] = {"content_type": draft.content_type}
+    if delay_ms:
+        detail["delay_ms"] = delay_ms
+    if draft.group is not None:
+        detail["group"] = draft.group
+    if draft.trace is not None:
+        detail["trace"] = draft.trace
+    if queue.settings.archive_bodies:
+        detail["body"] = draft.body
+        if draft.attributes:
+            detail["attributes"] = draft.attributes
+    return detail

@@ -1,0 +1,41 @@
+"""A transaction of its own, for what does not belong into the group commit."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
+from typing import TypeVar
+
+import psycopg
+
+from courier.core.errors import Unavailable
+from courier.core.model import Kind, Queue
+from courier.storage.postgres.commit import TRIES, Circle
+from courier.storage.postgres.link import is_collision
+from courier.storage.postgres.pool import Pool
+from courier.storage.postgres.transaction import StaleCatalog, Transaction
+
+T = TypeVar("T")
+
+
+async def alone(
+    circle: Circle, pool: Pool, queues: Callable[[], Sequence[Queue]], work: Callable[[Transaction], Awaitable[T]]
+) -> T:
+    """Do the work and commit, again from the start where another node stood in the way; FIFO queues are locked."""
+    for _ in range(TRIES):
+        async with pool.taken() as connection:
+            tx = Transaction(connection, circle.space)
+            fifo_keys = [queue.key for queue in queues() if queue.kind is Kind.FIFO]
+            try:
+                await tx.begin(catalog_version=circle.catalog_version, fifo_keys=fifo_keys, steps=())
+                outcome = await work(tx)
+                started = perf_counter()
+                wrote = await tx.commit(notice=circle.notice(tx.ready))
+            except StaleCatalog:
+                pass
+            except psycopg.Error as error:
+                if not is_collision(error):
+                    raise
+            else:
+                circle.committed(tx, wrote, 1, perf_counter() - started)
+                return outcome
+        await circle.refresh()
+    raise Unavailable("the database is too busy to decide; try again")

@@ -1,0 +1,379 @@
+"""The engine for many nodes as a Store."""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import psycopg
+
+from courier.clock import fresh_key
+from courier.core.errors import CourierError, MessageNotFound, QueueNotFound, Unavailable
+from courier.core.events import Entry, Event, EventKind
+from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
+from courier.core.receipts import Sealer
+from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, Signals, Span, StoredRecord
+from courier.storage.metrics import Metrics
+from courier.storage.postgres import browsing, care, passing
+from courier.storage.postgres.arrays import numbers
+from courier.storage.postgres.commit import Circle, GroupCommit
+from courier.storage.postgres.journal import Journal
+from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, refusal
+from courier.storage.postgres.orders import Pass, Receive, Send, Settle
+from courier.storage.postgres.pool import Pool
+from courier.storage.postgres.queries import Q
+from courier.storage.postgres.records import Records, queues_of
+from courier.storage.postgres.rows import read, to_message
+from courier.storage.postgres.schema import migrate, space_of
+from courier.storage.postgres.settling import read_tokens
+from courier.storage.postgres.solo import alone
+from courier.storage.postgres.transaction import Transaction
+from courier.storage.postgres.watch import Watch
+
+T = TypeVar("T")
+
+PASS_COUNT = 500
+"""For how many queues time is applied in one order."""
+FULL_LOOK_TICKS = 60
+
+
+class PostgresStore:
+    """One database (or one schema of it), any number of nodes."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._pool = Pool(url)
+        self._journal = Journal(self._pool)
+        self._doomed: dict[int, Queue] = {}
+        self._dedup_due = 0
+
+    async def open(self, *, directory: Directory, signals: Signals) -> None:
+        """Bring the schema up to date, or wait for the node that does; raises CannotOpen."""
+        self._directory = directory
+        self._circle = Circle(self._url, fresh_key().hex()[:16], directory, signals)
+        try:
+            await self._prepare()
+            self._commit = GroupCommit(self._circle, self.sealer)
+            self._records = Records(self._circle, self._pool, self._look_again)
+            self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
+            await self._watch.start()
+        except (psycopg.Error, Unavailable) as error:
+            reason = str(error.__cause__ or error).strip().splitlines()[0]
+            raise CannotOpen(f"the database cannot be opened: {reason}") from error
+
+    async def _prepare(self) -> None:
+        async with self._pool.taken() as connection:
+            self._circle.space = await space_of(connection)
+            await migrate(connection, self._circle.space)
+            await ask(connection, [(Q.add_meta, {"name": "seal_key", "value": fresh_key()})])
+            ((key,),) = (await ask(connection, [(Q.read_meta, {"name": "seal_key"})]))[0]
+        self.sealer = Sealer(bytes(key))
+
+    async def close(self) -> None:
+        await self._commit.close()
+        await self._watch.stop()
+        await self._pool.close()
+
+    @property
+    def metrics(self) -> Metrics:
+        return self._circle.metrics
+
+    @property
+    def unavailable_reason(self) -> str | None:
+        """Why the store takes no messages now, if so."""
+        return self._commit.failure
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the node that looks after what belongs to nobody in particular."""
+        return self._watch.leads
+
+    # -- control plane ----------------------------------------------------------------------------------------
+
+    def changing(self) -> contextlib.AbstractAsyncContextManager[None]:
+        return self._records.changing()
+
+    async def load_records(self) -> list[StoredRecord]:
+        records = await self._records.load()
+        for queue in await self._records.doomed():
+            self._doom(queue)
+        for queue in queues_of(records):
+            self._circle.agenda.note(queue.key, 0)
+        self._circle.signals.due(0)
+        return records
+
+    async def next_key(self) -> int:
+        ((key,),) = await self._pool.ask_one(Q.next_key)
+        return int(key)
+
+    async def change_records(
+        self, *, put: Sequence[StoredRecord] = (), delete: Sequence[StoredRecord] = (), events: Sequence[Event] = ()
+    ) -> None:
+        await self._records.change(put, delete, events)
+        for queue in queues_of(delete):
+            self._doom(queue)
+        for queue in queues_of(put):
+            self._look_again(queue.key)
+
+    def _doom(self, queue: Queue) -> None:
+        self._doomed[queue.key] = queue
+        self._look_again(queue.key)
+
+    def _look_again(self, key: int) -> None:
+        """Settings such as retention may have changed what is due when."""
+        if self._circle.agenda.note(key, 0):
+            self._circle.signals.due(0)
+
+    # -- data plane -------------------------------------------------------------------------------------------
+
+    async def send(
+        self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
+    ) -> list[Sent | CourierError]:
+        sent: list[Sent | CourierError] = await self._commit.submit(Send(parcels, now, principal, events))
+        return sent
+
+    async def receive(
+        self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
+    ) -> list[Lease]:
+        leases: list[Lease] = await self._commit.submit(Receive(queue, limit, lease_ms, group_limit, now, principal))
+        return leases
+
+    async def settle(
+        self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
+    ) -> list[Settled | CourierError]:
+        tokens = read_tokens(self.sealer, settlements)
+        settled: list[Settled | CourierError] = await self._commit.submit(
+            Settle(queue, settlements, tokens, now, principal)
+        )
+        return settled
+
+    async def browse(self, queue: Queue, *, now: int, where: Filter, limit: int, after: str | None = None) -> Page:
+        if where.id is not None:
+            step = browsing.ask_id(queue, self.sealer, where.id, after=after, limit=limit + 1)
+            live, found = await self._look(queue, now, step)
+            return browsing.page_of_id(live, found, where, limit=limit)
+        live, found = await self._look(queue, now, browsing.ask_page(queue, after))
+        return await browsing.browse(self._pool, live, found, where, limit=limit)
+
+    async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
+        step = browsing.ask_id(queue, self.sealer, message_id, after=None, limit=1)
+        live, found = await self._look(queue, now, step)
+        if not found:
+            raise MessageNotFound(message_id)
+        return to_message(live, read(found[0]))
+
+    async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
+        async def work(tx: Transaction, live: Queue) -> list[int]:
+            return await browsing.remove_chosen(tx, live, seqs, kind=EventKind(kind), now=now, principal=principal)
+
+        return await self._alone(queue, now, work)
+
+    async def purge(
+        self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
+    ) -> Moved:
+        async def work(tx: Transaction, live: Queue) -> Moved:
+            return await browsing.purge(
+                tx, live, upto_seq=upto_seq, after=after, limit=limit, now=now, principal=principal
+            )
+
+        return await self._alone(queue, now, work)
+
+    async def move(
+        self,
+        source: Queue,
+        target: Queue | None,
+        *,
+        seqs: Sequence[int] | None,
+        upto_seq: int,
+        after: str | None,
+        limit: int,
+        kind: str,
+        now: int,
+        principal: str,
+    ) -> Moved:
+        async def work(tx: Transaction, live: Queue) -> Moved:
+            return await browsing.move(
+                tx,
+                live,
+                target and self._known(target),
+                directory=self._directory,
+                seqs=seqs,
+                upto_seq=upto_seq,
+                after=after,
+                limit=limit,
+                kind=EventKind(kind),
+                now=now,
+                principal=principal,
+            )
+
+        if target is not None:
+            await self._catch_up(target, now)
+        return await self._alone(source, now, work, also=target)
+
+    async def counters(self, queue: Queue, *, now: int) -> Counters:
+        _, found = await self._look(queue, now, (Q.counters, {"queue": queue.key}))
+        if not found:
+            return Counters()
+        ready, delayed, leased, size, sent, acked, dead, oldest_at = found[0]
+        return Counters(
+            ready_count=ready,
+            delayed_count=delayed,
+            leased_count=leased,
+            byte_count=size,
+            oldest_at=oldest_at,
+            sent_count=sent,
+            acked_count=acked,
+            dead_count=dead,
+        )
+
+    async def last_seq(self) -> int:
+        ((seq,),) = await self._pool.ask_one(Q.last_seq)
+        return int(seq)
+
+    def _known(self, queue: Queue) -> Queue:
+        live = self._directory.queue_of_key(queue.key)
+        if live is None:
+            raise QueueNotFound(queue.name)
+        return live
+
+    async def _alone(
+        self,
+        queue: Queue,
+        now: int,
+        work: Callable[[Transaction, Queue], Awaitable[T]],
+        also: Queue | None = None,
+    ) -> T:
+        """A transaction for one order that is too rare or too large to share one with others."""
+        await self._catch_up(queue, now)
+        named = [queue] if also is None else [queue, also]
+
+        async def on_live(tx: Transaction) -> T:
+            return await work(tx, self._known(queue))
+
+        return await alone(self._circle, self._pool, lambda: [self._known(one) for one in named], on_live)
+
+    async def _look(self, queue: Queue, now: int, step: Step) -> tuple[Queue, Rows]:
+        """Ask something about a queue that time has been applied to, so that the answer is exact."""
+        while True:
+            live = self._known(queue)
+            until = now - live.settings.retention_ms
+            is_due = Q.is_due, {"queue": live.key, "now": now, "until": until}
+            ((due,),), answer = await self._pool.ask(is_due, step)
+            if not due:
+                return live, answer
+            try:
+                await self._pass_time([live.key], now)
+            except Unavailable:
+                return live, answer  # a store that cannot write can still be looked at, as it was when it last could
+
+    async def _catch_up(self, queue: Queue, now: int) -> None:
+        """Apply time, step by step, before something that does not share the group commit."""
+        await self._look(queue, now, (Q.nothing, {}))
+
+    # -- time -------------------------------------------------------------------------------------------------
+
+    async def advance(self, *, now: int) -> int | None:
+        agenda = self._circle.agenda
+        while keys := agenda.take(now, PASS_COUNT):
+            try:
+                await self._pass_time([key for key in keys if self._directory.queue_of_key(key)], now)
+                for key in keys:
+                    if key in self._doomed and not self._directory.queue_of_key(key):
+                        await self._sweep(self._doomed[key], now)
+            except BaseException:
+                for key in keys:
+                    agenda.note(key, now)  # it is still to be done
+                raise
+        await self._forget_dedup(now)
+        return agenda.next_at()
+
+    async def _pass_time(self, keys: Sequence[int], now: int) -> None:
+        if keys:
+            dues = await self._commit.submit(Pass(keys, now))
+            for key, at in dues.items():
+                self._circle.agenda.note(key, at)
+
+    async def _sweep(self, queue: Queue, now: int) -> None:
+        async def work(tx: Transaction) -> bool:
+            return await browsing.sweep(tx, queue, now=now, limit=passing.STEP)
+
+        while not await alone(self._circle, self._pool, lambda: [queue], work):
+            pass
+        where = {"queue": queue.key}
+        named: Step = (Q.sweep_record, {"tenant": queue.tenant, "id": queue.id})
+        await self._pool.ask((Q.delete_groups, where), (Q.delete_tallies, where), named)
+        self._doomed.pop(queue.key, None)
+
+    async def _forget_dedup(self, now: int) -> None:
+        while self._watch.leads and self._dedup_due <= now:
+            async with self._pool.taken() as connection:
+                cursor = await connection.execute(Q.forget_dedup, {"now": now, "limit": passing.STEP})
+                self._dedup_due = now if cursor.rowcount == passing.STEP else now + MINUTE
+
+    def _lost(self) -> None:
+        self._commit.failure = self._commit.failure or "the database cannot be reached"
+
+    async def _tick(self, ticks: int) -> None:
+        if self._commit.failure is not None:
+            await self._commit.submit(Pass((), 0))  # nothing to do but to find out that it can be done again
+        if self._watch.leads:
+            await self._lead(ticks)
+
+    async def _lead(self, ticks: int) -> None:
+        """Hear of what will happen to queues that only other nodes, or dead ones, know of."""
+        dues = await self._pool.ask_one(Q.pending_queues)
+        if ticks % FULL_LOOK_TICKS == 0:
+            for queue in await self._records.doomed():
+                self._doom(queue)
+            dues += await self._all_dues()
+        news = [at for key, at in dues if at is not None and self._circle.agenda.note(key, at)]
+        if news:
+            self._circle.signals.due(min(news))
+
+    async def _all_dues(self) -> Rows:
+        keys = [key for (key,) in await self._pool.ask_one(Q.tallied_queues)]
+        queues = [queue for key in keys if (queue := self._directory.queue_of_key(key))]
+        where = {
+            "keys": numbers(queue.key for queue in queues),
+            "retentions": numbers(queue.settings.retention_ms for queue in queues),
+        }
+        return await self._pool.ask_one(Q.next_due, **where)
+
+    # -- journal ----------------------------------------------------------------------------------------------
+
+    async def span(self) -> Span:
+        return await self._journal.span()
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        return await self._journal.read(start=start, limit=limit)
+
+    async def trim_events(self, *, before: int) -> int:
+        return await self._journal.trim(before=before)
+
+    async def offset_at(self, at: int) -> int:
+        return await self._journal.offset_at(at)
+
+    async def offset_keeping(self, size: int) -> int:
+        return await self._journal.offset_keeping(size)
+
+    # -- care -------------------------------------------------------------------------------------------------
+
+    async def check(self) -> list[str]:
+        async with self._own_connection() as connection:
+            return await care.check(connection)
+
+    async def backup(self, target: Path) -> None:
+        async with self._own_connection() as connection:
+            await care.backup(connection, target)
+
+    @contextlib.asynccontextmanager
+    async def _own_connection(self) -> AsyncIterator[Connection]:
+        """For what takes long."""
+        try:
+            connection = await connect(self._url)
+            try:
+                yield connection
+            finally:
+                await connection.close()
+        except psycopg.Error as error:
+            raise refusal(error) from error

@@ -1,0 +1,129 @@
+"""What a node hears of the others, and which of the nodes leads: one connection, one task.
+
+The node that holds the leader's lock looks after what belongs to nobody in particular; when it dies, PostgreSQL lets go
+of the lock and another takes it within a second or two.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import psycopg
+
+from courier.core.errors import CourierError
+from courier.storage.postgres.commit import EVERYTHING, Circle
+from courier.storage.postgres.link import Connection, connect
+from courier.storage.postgres.queries import Q
+
+LEADER_LOCK = -3
+TICK_SECONDS = 1.0
+POLL_TICKS = 5
+"""Every so many ticks receivers are sent to look wherever there is something, in case a notice was lost."""
+MANY = 100
+
+log = logging.getLogger(__name__)
+
+
+class Watch:
+    """Run as a task by the store; `leads` is true while this node leads."""
+
+    def __init__(
+        self, circle: Circle, *, on_tick: Callable[[int], Awaitable[None]], on_lost: Callable[[], None]
+    ) -> None:
+        self.leads = False
+        self._circle = circle
+        self._on_tick = on_tick
+        self._on_lost = on_lost
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self._connect()
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._disconnect()
+
+    async def _connect(self) -> None:
+        self._connection = await connect(self._circle.url)
+        await self._connection.execute(f'LISTEN "{self._circle.channel}"')
+        await self._try_to_lead()
+
+    async def _disconnect(self) -> None:
+        self.leads = False
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _try_to_lead(self) -> None:
+        if self.leads or self._connection is None:
+            return
+        where = (self._circle.space, LEADER_LOCK)
+        row = await (await self._connection.execute("SELECT pg_try_advisory_lock(%s, %s)", where)).fetchone()
+        self.leads = bool(row and row[0])
+
+    async def _run(self) -> None:
+        ticks = 0
+        while True:
+            try:
+                await self._listen(ticks)
+            except (psycopg.Error, CourierError, OSError) as error:
+                await self._lose(error)
+                await asyncio.sleep(TICK_SECONDS)
+            ticks += 1
+
+    async def _lose(self, error: Exception) -> None:
+        """The database is gone, or this connection to it; said once, however long it lasts."""
+        if self._connection is not None:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            log.warning("the database is out of reach: %s", reason)
+            self._on_lost()
+        await self._disconnect()
+
+    async def _listen(self, ticks: int) -> None:
+        """One tick: hear what there is to hear, then look after the rest."""
+        if self._connection is None:
+            await self._connect()
+            await self._circle.refresh()
+            ticks = 0
+        assert self._connection is not None
+        async for notice in self._connection.notifies(timeout=TICK_SECONDS):
+            await self._hear(notice.payload)
+        await self._try_to_lead()
+        if ticks % POLL_TICKS == 0:
+            await self._poll()
+        await self._on_tick(ticks)
+
+    async def _hear(self, payload: str) -> None:
+        node, ready, catalog = msgspec.json.decode(payload, type=tuple[str, list[tuple[int, int]], bool])
+        if node == self._circle.node:
+            return
+        if catalog:
+            with contextlib.suppress(CourierError):  # the next transaction finds out
+                await self._circle.refresh()
+        for key, count in ready:
+            if key == EVERYTHING:
+                await self._poll_soon()
+            else:
+                self._circle.signals.ready(key, count)
+
+    async def _poll_soon(self) -> None:
+        """More queues than a notice can name: ask a connection of its own, because this one is listening."""
+        connection = await connect(self._circle.url)
+        try:
+            await self._look(connection)
+        finally:
+            await connection.close()
+
+    async def _poll(self) -> None:
+        if self._connection is not None:
+            await self._look(self._connection)
+
+    async def _look(self, connection: Connection) -> None:
+        for (key,) in await (await connection.execute(Q.ready_queues)).fetchall():
+            self._circle.signals.ready(key, MANY)

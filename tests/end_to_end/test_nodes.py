@@ -1,0 +1,66 @@
+"""Several real servers on one PostgreSQL: whichever is asked, the answer is the same."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.postgres import shared_cluster
+from tests.support.server import ServerProcess, start_server
+
+pytestmark = pytest.mark.slow
+
+QUEUES = "/courier/v1/tenants/default/queues"
+ORDERS = f"{QUEUES}/orders"
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    store = shared_cluster().store_url(tmp_path)
+    with (
+        start_server(tmp_path, data=tmp_path / "one", store=store) as one,
+        start_server(tmp_path, data=tmp_path / "other", store=store) as other,
+    ):
+        yield one, other
+
+
+def eventually(look: Callable[[], bool]) -> None:
+    """Within seconds: these are other processes, and there is no clock of theirs to move."""
+    deadline = time.monotonic() + 20
+    while not look():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_any_node_serves_any_request(nodes: tuple[ServerProcess, ServerProcess]) -> None:
+    one, other = nodes
+    assert one.session.post(f"{one.url}{QUEUES}", json={"name": "orders"}).status_code == 201
+    eventually(lambda: other.session.get(f"{other.url}{ORDERS}").status_code == 200)
+    assert other.session.post(f"{other.url}{ORDERS}/messages", json={"body": "hello"}).status_code == 201
+    (lease,) = one.session.post(f"{one.url}{ORDERS}/receive", json={}).json()["leases"]
+    assert lease["message"]["body"] == "hello"
+    settled = other.session.post(f"{other.url}{ORDERS}/ack", json={"receipt": lease["receipt"]})
+    assert settled.status_code == 200
+    again = one.session.post(f"{one.url}{ORDERS}/ack", json={"receipt": lease["receipt"]})
+    assert again.status_code == 409
+    assert one.stop() == 0
+
+
+def test_a_node_that_is_killed_costs_nothing_but_its_connections(nodes: tuple[ServerProcess, ServerProcess]) -> None:
+    one, other = nodes
+    one.session.post(f"{one.url}{QUEUES}", json={"name": "orders"})
+    for _ in range(5):
+        assert one.session.post(f"{one.url}{ORDERS}/messages", json={"body": "x"}).status_code == 201
+    one.session.post(f"{one.url}{ORDERS}/receive", json={"limit": 2, "lease_ms": 1_000})
+    one.kill()
+    taken: list[str] = []
+
+    def drain() -> bool:
+        order = {"limit": 10, "wait_ms": 500}
+        leases = other.session.post(f"{other.url}{ORDERS}/receive", json=order).json()["leases"]
+        taken.extend(lease["message"]["id"] for lease in leases)
+        return len(taken) == 5
+
+    eventually(drain)  # the two that the dead node had leased come back at their time
+    assert len(set(taken)) == 5
