@@ -17,6 +17,7 @@ class Catalog(Tenants, Listeners, Exchanges, Credentials, Records):
     async def load(self) -> None:
         """Read everything from the store; a new store gets its default tenant."""
         for stored in await self._store.load_records():
-            self._remember(msgspec.msgpack.decode(stored.document, type=KINDS[stored.kind]))
+            if stored.kind in KINDS:  # others keep things of their own in the store
+                self._remember(msgspec.msgpack.decode(stored.document, type=KINDS[stored.kind]))
         if DEFAULT_TENANT not in self._tenants:
             await self.create_tenant(DEFAULT_TENANT, principal="courier")

@@ -19,11 +19,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker": OUR_WORDS,
     "upkeep": OUR_WORDS | {"telemetry"},
     "delivery": OUR_WORDS | {"config", "telemetry"},
-    "journal": {"core"},
+    "journal": {"core", "clock", "storage.base"},
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
     "auth": OUR_WORDS | {"config", "web"},
-    "web": OUR_WORDS | {"config", "auth", "telemetry", "delivery"},
+    "web": OUR_WORDS | {"config", "auth", "telemetry", "delivery", "journal"},
     "dialects": {"core", "web"},
     "dialects.*": {"core", "clock", "catalog", "broker", "config", "auth", "web", "journal", "delivery", "dialects"},
     "server": OUR_WORDS
