@@ -38,8 +38,8 @@ class History:
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         """Events from `start` on, up to `limit` but perhaps fewer; none only at the end. Raises OffsetGone."""
-        for _ in range(TRIES):
-            segment = await self._segment_of(start)
+        for attempt in range(TRIES):
+            segment = await self._segment_of(start, sealed=attempt > 0)
             try:
                 if segment is None or self._archive is None:
                     return await self._store.read_events(start=start, limit=limit)
@@ -50,10 +50,10 @@ class History:
                 pass  # it has just been sealed and trimmed, or has grown too old: look again
         raise OffsetGone(start, (await self.span()).oldest)
 
-    async def _segment_of(self, offset: int) -> Segment | None:
-        """The segment to read an offset from; None means the journal, which is asked first."""
+    async def _segment_of(self, offset: int, *, sealed: bool = False) -> Segment | None:
+        """The segment to read an offset from; None means the journal, which comes first unless `sealed` does."""
         journal = await self._store.span()
-        if self._archive is None or offset >= journal.oldest:
+        if self._archive is None or (offset >= journal.oldest and not sealed):
             return None
         if offset < (oldest := self._archive.oldest(journal)):
             raise OffsetGone(offset, oldest)
@@ -76,7 +76,7 @@ class History:
             if segment is None or self._archive is None:
                 entries = await self.read_events(start=offset, limit=min(chunk, stop - offset))
                 if not entries:
-                    break
+                    raise OffsetGone(offset, stop)  # cannot be; but a stream must never end early as if it were whole
                 offset = entries[-1].offset + 1
                 if chosen := [entry for entry in entries if selection.takes(entry.event)]:
                     yield arrow.batch(chosen, columns)

@@ -1,5 +1,6 @@
 """The journal is sealed into segments and read on from any offset as if nothing had been moved."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,26 @@ async def test_an_instant_leads_to_its_offset_in_segments_too(shelf: Shelf) -> N
     for at in {*instants, instants[0] - 1, instants[-1] + 1}:
         expected = next((offset for offset, instant in enumerate(instants) if instant >= at), len(instants))
         assert await shelf.history.offset_at(at) == expected
+
+
+async def test_reading_goes_on_while_sealing_does(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events that are trimmed between the look at the journal and the reading of it are found in their segment."""
+    before = await fill(shelf)
+    decode = shelf.rig.store._decode_events  # type: ignore[attr-defined]
+    loop = asyncio.get_running_loop()
+
+    def late(*arguments: int) -> list[Entry]:
+        monkeypatch.undo()
+        asyncio.run_coroutine_threadsafe(shelf.seal(), loop).result()
+        found: list[Entry] = decode(*arguments)
+        return found
+
+    monkeypatch.setattr(shelf.rig.store, "_decode_events", late)
+    assert await shelf.history.read_events(start=0, limit=100) == before
+    await fill(shelf)
+    monkeypatch.setattr(shelf.rig.store, "_decode_events", late)
+    end = (await shelf.history.span()).next
+    assert [row["offset"] for row in await shelf.stream(0, end)] == list(range(end))
 
 
 async def test_a_segment_of_before_a_column_was_added_is_read_with_nulls(shelf: Shelf, tmp_path: Path) -> None:
