@@ -5,11 +5,16 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
 
 LOCAL = "local[*]"
+
+
+class NoSpark(Exception):
+    """Spark cannot be started; the text says why, and what it needs."""
 
 
 def open_session(master: str = LOCAL, *, name: str = "courier", conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -23,7 +28,10 @@ def open_session(master: str = LOCAL, *, name: str = "courier", conf: Mapping[st
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        raise NoSpark(f"Spark does not start on {master}: {error.getMessage()}; it needs Java 17 or newer") from error
 
 
 def _quiet() -> dict[str, str]:

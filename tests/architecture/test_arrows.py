@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "upkeep": OUR_WORDS | {"telemetry"},
     "delivery": OUR_WORDS | {"config", "telemetry"},
     "journal": {"core", "clock", "storage.base"},
+    "spark": {"journal.schema"},
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
     "auth": OUR_WORDS | {"config", "web"},
@@ -28,7 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dialects.*": {"core", "clock", "catalog", "broker", "config", "auth", "web", "journal", "delivery", "dialects"},
     "server": OUR_WORDS
     | {"config", "auth", "web", "telemetry", "upkeep", "delivery", "journal", "dialects", "dialects.*", "storage.*"},
-    "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"},
+    "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"}
+    | {"spark"},
 }
 """What each part may import besides itself and the package root; `.*` stands for each folder of its own."""
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -55,6 +55,7 @@ class SqliteStore:
         self._dedup_due = 0
         self._commits_seen = -1
         self._full: str | None = None
+        self._readings: set[asyncio.Future[Any]] = set()
 
     async def open(self, *, directory: Directory, signals: Signals) -> None:
         """Take the directory, bring the schema up to date and load the figures; raises CannotOpen."""
@@ -110,6 +111,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._commit.close()
+        await asyncio.gather(*self._readings, return_exceptions=True)
         self._reader.close()
         self._copier.close()
         self._db.close()
@@ -397,7 +399,7 @@ class SqliteStore:
         durable = self._commit.durable_offset
         if start >= durable:
             return []
-        entries = await asyncio.to_thread(self._decode_events, start, min(limit, durable - start), durable)
+        entries = await self._in_thread(self._decode_events, start, min(limit, durable - start), durable)
         if not entries:  # trimmed in this moment
             raise OffsetGone(start, self._oldest_offset)
         return entries
@@ -425,8 +427,15 @@ class SqliteStore:
         return self._ledger.next_offset if found is None else int(found)
 
     async def offset_keeping(self, size: int) -> int:
-        found = await asyncio.to_thread(lambda: self._reader.execute(Q.offset_keeping, (size,)).fetchone()[0])
+        found = await self._in_thread(lambda: self._reader.execute(Q.offset_keeping, (size,)).fetchone()[0])
         return self._oldest_offset if found is None else int(found)
+
+    async def _in_thread(self, read: Callable[..., T], *arguments: object) -> T:
+        """Read in a thread; who asked may be cancelled, but `close` waits until the thread is done with the reader."""
+        reading = asyncio.ensure_future(asyncio.to_thread(read, *arguments))
+        self._readings.add(reading)
+        reading.add_done_callback(self._readings.discard)
+        return await asyncio.shield(reading)
 
     # -- care -------------------------------------------------------------------------------------------------
 
