@@ -26,6 +26,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "2",
+        # A few rows are read sooner than code for them is generated and compiled.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.local.dir": str(place / "local"),
     }
