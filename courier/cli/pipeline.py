@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 app = App(name="pipeline", help="Turn the journal into tables for data people, with Spark.", help_epilogue="")
 
 LAKE = Path("courier-lake")
+SPARK_LOG = Path("_logs") / "spark.log"
+"""What Spark itself has to say, below the lake."""
 
 
 @app.command
@@ -61,7 +63,7 @@ def _require_spark() -> None:
 def _run(server: Server, *, lake: Path, master: str, every_ms: int | None, rows_per_batch: int) -> None:
     from courier.spark import pipeline  # noqa: PLC0415 - loads Spark
     from courier.spark.journal import Journal, JournalError  # noqa: PLC0415
-    from courier.spark.session import NoSpark, open_session  # noqa: PLC0415
+    from courier.spark.session import NoSpark, open_session, telling  # noqa: PLC0415
 
     screen, counted = server.screen, [0]
 
@@ -72,7 +74,8 @@ def _run(server: Server, *, lake: Path, master: str, every_ms: int | None, rows_
     job = pipeline.Job(Journal(server.client.url, server.token), lake, rows_per_batch=rows_per_batch)
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with screen.busy("starting Spark"):
+        screen.note("starting Spark")
+        with telling(lake / SPARK_LOG):
             spark = open_session(master, name="courier pipeline")
         try:
             pipeline.run(spark, job, every_ms=every_ms, report=report)

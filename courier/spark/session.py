@@ -1,8 +1,9 @@
 """A Spark session as the pipeline wants it: quiet, in UTC, on this machine unless told otherwise."""
 
+import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -15,6 +16,21 @@ LOCAL = "local[*]"
 
 class NoSpark(Exception):
     """Spark cannot be started; the text says why, and what it needs."""
+
+
+@contextlib.contextmanager
+def telling(log: Path) -> Iterator[None]:
+    """Have a JVM that is started in this block write into a file what it would write to standard error, for life."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def open_session(master: str = LOCAL, *, name: str = "courier", conf: Mapping[str, str] | None = None) -> SparkSession:

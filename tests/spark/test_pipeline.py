@@ -105,7 +105,7 @@ def test_the_command_takes_in_what_there_is_and_says_how_much(shop: Shop, tmp_pa
     environ = os.environ | {"COURIER_URL": shop.server.url, "COURIER_TOKEN": shop.server.token}
     command = [sys.executable, "-m", "courier.cli", "pipeline", "run", "--once", "--lake", str(tmp_path / "lake")]
     done = subprocess.run([*command, "--master", "local[2]", "--json"], env=environ, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
+    assert (done.returncode, done.stderr) == (0, b"")
     lines = done.stdout.decode().splitlines()
     count = len(shop.events())
     assert json.loads(lines[0])["events"] == count
