@@ -209,16 +209,13 @@ async def test_a_queues_settings_are_the_same_in_both_tongues(app: InProcess) ->
     await mq.queue("failed")
     await mq.queue("orders", defaultTtl=HOUR, defaultLockTtl=MINUTE, defaultDeliveryDelay=5, deadLetterQueueId="failed")
     settings = (await native.ask("GET", "/queues/orders"))["settings"]
-    assert (
-        settings.items()
-        >= {
-            "retention_ms": HOUR,
-            "lease_ms": MINUTE,
-            "delay_ms": 5,
-            "dead_letter_queue": "failed",
-            "max_attempts": 10,
-        }.items()
-    )
+    assert settings.items() >= {
+        "retention_ms": HOUR,
+        "lease_ms": MINUTE,
+        "delay_ms": 5,
+        "dead_letter_queue": "failed",
+        "max_attempts": 10,
+    }.items()
     await native.ask("PATCH", "/queues/orders", {"settings": {"lease_ms": 7, "max_attempts": 3}})
     told = good(await mq.admin("GET", "/destinations/queues/orders"))
     assert (told["defaultLockTtl"], told["maxDeliveries"]) == (7, 3)

@@ -65,8 +65,7 @@ def test_properties_body_and_custom_headers_survive(
     assert message["properties"] == properties
     shown = {name: value for name, value in message["headers"].items() if name in headers}
     assert shown == {
-        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        for name, value in headers.items()
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode() for name, value in headers.items()
     }
 
 
