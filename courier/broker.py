@@ -33,7 +33,7 @@ from courier.core.model import (
     Settlement,
 )
 from courier.core.routing import matches
-from courier.storage.base import Filter, Parcel, Span, Store
+from courier.storage.base import EventLog, Filter, Parcel, Span, Store
 from courier.waiting import Arrivals
 
 T = TypeVar("T")
@@ -45,8 +45,11 @@ CHUNK = 1_000
 class Broker:
     """Send, receive, settle, look, move. Queues are found, and callers' rights checked, before it is asked."""
 
-    def __init__(self, store: Store, catalog: Catalog, clock: Clock, arrivals: Arrivals) -> None:
+    def __init__(
+        self, store: Store, catalog: Catalog, clock: Clock, arrivals: Arrivals, *, history: EventLog | None = None
+    ) -> None:
         self._store = store
+        self._history = history or store
         self._catalog = catalog
         self._clock = clock
         self._arrivals = arrivals
@@ -273,15 +276,15 @@ class Broker:
 
     async def span(self) -> Span:
         """Which offsets of the journal can be read."""
-        return await self._store.span()
+        return await self._history.span()
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         """Events in order from offset `start`; raises OffsetGone for what was trimmed."""
-        return await self._store.read_events(start=start, limit=limit)
+        return await self._history.read_events(start=start, limit=limit)
 
     async def offset_at(self, at: int) -> int:
         """The offset of the first event of that instant or later; the next offset when there is none."""
-        return await self._store.offset_at(at)
+        return await self._history.offset_at(at)
 
     def stop_waiting(self) -> None:
         """Answer every waiting receiver now, with what there is: the server is going down."""

@@ -71,6 +71,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     journal_age_ms: Milliseconds = 7 * DAY
     journal_bytes: Bytes = 10 * 1024 * MIB
     """The journal forgets what is older than its age or exceeds its size."""
+    archive: str | None = None
+    """Where the journal is sealed to: a folder or a URL such as `s3://bucket/courier`; unset is `<data>/archive`."""
+    archive_enabled: bool = True
+    archive_segment_bytes: Count = 64 * MIB
+    archive_segment_ms: Milliseconds = 5 * MINUTE
+    """A segment is sealed when it has this much, or when its first event is so old."""
+    archive_age_ms: Milliseconds = 30 * DAY
+    archive_bytes: Bytes = 50 * 1024 * MIB
+    """The archive forgets what is older than its age or exceeds its size, unless a cursor holds it."""
 
     delivery_allow: tuple[str, ...] = ()
     """Networks such as `10.0.0.0/8` that listeners may be in; others that are not public are refused."""
@@ -120,7 +129,7 @@ KEYS: dict[str, Any] = dict(_leaves(Settings))
 """Every key and the type of its value."""
 
 VARIABLES = {f"COURIER_{key.upper().replace('.', '_')}": key for key in KEYS}
-CLIENT_VARIABLES = {"COURIER_CONFIG", "COURIER_URL", "COURIER_TOKEN", "COURIER_TENANT"}
+CLIENT_VARIABLES = {"COURIER_CONFIG", "COURIER_URL", "COURIER_TOKEN", "COURIER_TENANT", "COURIER_LAKE"}
 """What the command line reads; a server started from the same shell must not stumble over it."""
 
 

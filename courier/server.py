@@ -25,6 +25,10 @@ from courier.clock import Clock, SystemClock
 from courier.config import Settings
 from courier.delivery import Deliveries
 from courier.dialects.openapi import documentation
+from courier.journal.archive import Archive, Limits
+from courier.journal.cursors import Cursors
+from courier.journal.history import History
+from courier.journal.place import LocalPlace, place_of
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.store import SqliteStore
 from courier.telemetry import logs
@@ -52,6 +56,7 @@ EXIT_STORE = 3
 EXIT_PORT = 4
 
 PORT_FILE = "port"
+ARCHIVE = "archive"
 TOKEN_SAVE_MS = 60_000
 
 log = logging.getLogger("courier.server")
@@ -97,8 +102,17 @@ async def running(
     clock = clock or SystemClock()
     store = _store(settings)
     arrivals, catalog = Arrivals(clock), Catalog(store, clock)
-    timekeeper = Timekeeper(store, clock, journal_ms=settings.journal_age_ms, journal_bytes=settings.journal_bytes)
-    broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals)
+    cursors = Cursors(store, clock)
+    timekeeper = Timekeeper(
+        store,
+        clock,
+        journal_ms=settings.journal_age_ms,
+        journal_bytes=settings.journal_bytes,
+        held=cursors.lowest,
+    )
+    archive = _archive(settings, store, clock, cursors) if settings.archive_enabled else None
+    history = History(store, archive)
+    broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
     deliveries = _deliveries(settings, broker, catalog, clock)
 
     def ready(queue_key: int, count: int) -> None:
@@ -108,10 +122,14 @@ async def running(
     await store.open(directory=catalog, signals=Wakers(ready, timekeeper.due))
     try:
         await catalog.load()
+        await cursors.load()
+        if archive is not None and isinstance(archive.place, LocalPlace):
+            await archive.open()  # any other is opened when it can be reached
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
-        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries)
+        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors)
         app = _app(load_dialects(dialects, settings), services, store, tracing)
-        async with _in_background(timekeeper.run(), _keep_tokens(gate, clock)), deliveries.running():
+        jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
+        async with _in_background(*jobs), deliveries.running():
             yield Node(app=app, services=services, store=store, minted_token=minted)
         with contextlib.suppress(Exception):  # a full disk costs only the last minute of sliding tokens
             await gate.save_tokens()
@@ -139,6 +157,17 @@ def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clo
         disable_ms=settings.delivery_disable_ms,
         liveness_ms=settings.delivery_liveness_ms,
     )
+
+
+def _archive(settings: Settings, store: "Engine", clock: Clock, cursors: Cursors) -> Archive:
+    limits = Limits(
+        segment_bytes=settings.archive_segment_bytes,
+        segment_ms=settings.archive_segment_ms,
+        age_ms=settings.archive_age_ms,
+        total_bytes=settings.archive_bytes,
+    )
+    place = place_of(settings.archive) if settings.archive else LocalPlace(settings.data / ARCHIVE)
+    return Archive(store, clock, place, limits, held=cursors.lowest)
 
 
 def load_dialects(names: Sequence[str], settings: Settings) -> list[Dialect]:

@@ -7,7 +7,7 @@ from courier.catalog.exchanges import Exchanges
 from courier.catalog.listeners import Listeners
 from courier.catalog.memory import DEFAULT_TENANT
 from courier.catalog.records import Records
-from courier.catalog.shelf import read_stored
+from courier.catalog.shelf import KINDS, read_stored
 from courier.catalog.tenants import Tenants
 from courier.core.errors import AlreadyExists
 
@@ -18,7 +18,8 @@ class Catalog(Tenants, Listeners, Exchanges, Credentials, Records):
     async def load(self) -> None:
         """Read everything from the store; a new store gets its default tenant."""
         for stored in await self._store.load_records():
-            self._remember(read_stored(stored))
+            if stored.kind in KINDS:  # others keep things of their own in the store
+                self._remember(read_stored(stored))
         if DEFAULT_TENANT not in self._tenants:
             with contextlib.suppress(AlreadyExists):  # another node that starts was faster
                 await self.create_tenant(DEFAULT_TENANT, principal="courier")

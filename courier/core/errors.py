@@ -8,7 +8,7 @@ CourierError
 │   └── DeadLetterCycle
 ├── NotFound
 │   ├── TenantNotFound · QueueNotFound · ExchangeNotFound · BindingNotFound
-│   ├── MessageNotFound · CredentialNotFound · ListenerNotFound · RecordNotFound
+│   ├── MessageNotFound · CredentialNotFound · ListenerNotFound · RecordNotFound · CursorNotFound
 ├── Conflict
 │   ├── AlreadyExists    the name is taken
 │   ├── InUse            something else still refers to it
@@ -104,6 +104,10 @@ class ListenerNotFound(NotFound):
 
 class RecordNotFound(NotFound):
     noun = "record"
+
+
+class CursorNotFound(NotFound):
+    noun = "cursor"
 
 
 class Conflict(CourierError):

@@ -21,14 +21,15 @@ END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _encode = msgspec.json.Encoder().encode
 
 
-def head() -> bytes:
+def head(columns: Sequence[str] | None = None) -> bytes:
     """The schema, with which every stream begins."""
-    return bytes(journal_schema().serialize())
+    return bytes(journal_schema(columns).serialize())
 
 
-def batch(entries: Sequence[Entry]) -> bytes:
+def batch(entries: Sequence[Entry], columns: Sequence[str] | None = None) -> bytes:
     """The entries as one record batch of the stream."""
-    return bytes(record_batch(entries).serialize())
+    whole = record_batch(entries)
+    return bytes((whole if columns is None else whole.select(list(columns))).serialize())
 
 
 def record_batch(entries: Sequence[Entry]) -> "pa.RecordBatch":

@@ -1,9 +1,10 @@
-"""The Arrow schema of the journal: what every reader of events in bulk can rely on.
+"""The schema of the journal, for Arrow and for Spark: what every reader of events in bulk can rely on.
 
 Columns are only ever added, at the end. Types are the plain ones that Spark takes without a cast: 64-bit integers
 and strings, all nullable; instants are epoch milliseconds as everywhere in Courier.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -28,10 +29,43 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 """`body` is the message's body where the event carries it; `detail` is the rest of the event's detail as JSON."""
 
 
+MESSAGE_COLUMNS: tuple[tuple[str, str], ...] = (
+    ("offset", "int64"),
+    ("seq", "int64"),
+    ("message_id", "string"),
+    ("tenant", "string"),
+    ("queue_id", "string"),
+    ("queue", "string"),
+    ("sent_at", "int64"),
+    ("size", "int64"),
+    ("principal", "string"),
+    ("content_type", "string"),
+    ("attributes", "string"),
+    ("group", "string"),
+    ("delay_ms", "int64"),
+    ("trace", "string"),
+    ("body", "binary"),
+)
+"""A message as it was sent; `attributes` is a JSON object. Body and attributes are null where a queue archives none."""
+
+NAMES = tuple(name for name, _ in COLUMNS)
+_SPARK = {"int64": "BIGINT", "string": "STRING", "binary": "BINARY"}
+
+
+def journal_schema(columns: Sequence[str] | None = None) -> "pa.Schema":
+    """The schema as pyarrow has it, of all columns or of some, in the order in which they are named."""
+    return arrow_schema(COLUMNS if columns is None else tuple((name, dict(COLUMNS)[name]) for name in columns))
+
+
 @cache
-def journal_schema() -> "pa.Schema":
-    """The schema as pyarrow has it; pyarrow is loaded when somebody asks, not when the server starts."""
+def arrow_schema(columns: tuple[tuple[str, str], ...]) -> "pa.Schema":
+    """Columns as pyarrow has them; pyarrow is loaded when somebody asks, not when the server starts."""
     import pyarrow as pa  # noqa: PLC0415
 
     types = {"int64": pa.int64(), "string": pa.string(), "binary": pa.binary()}
-    return pa.schema([pa.field(name, types[kind]) for name, kind in COLUMNS])
+    return pa.schema([pa.field(name, types[kind]) for name, kind in columns])
+
+
+def spark_schema(columns: tuple[tuple[str, str], ...] = COLUMNS) -> str:
+    """The same columns as Spark reads them in SQL."""
+    return ", ".join(f"`{name}` {_SPARK[kind]}" for name, kind in columns)

@@ -89,6 +89,17 @@ class CannotOpen(Exception):
     """The store cannot be used at all; its text says why and what to do. Raised by `open` only."""
 
 
+class EventLog(Protocol):
+    """What can be read of the past: a store's journal, or that and what was sealed of it before."""
+
+    async def span(self) -> Span: ...
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        """Durable events from `start` on, at least one if there is any; raises OffsetGone below the oldest."""
+
+    async def offset_at(self, at: int) -> int: ...
+
+
 class Store(Protocol):
     """A durable home for queues. An engine's constructor takes where; `open` gives it what it must know."""
 

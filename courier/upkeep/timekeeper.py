@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from courier.clock import Clock
 from courier.core.errors import CourierError
@@ -16,15 +17,25 @@ log = logging.getLogger(__name__)
 
 
 class Timekeeper:
-    """Run it as one task beside the server. `due` is the store's way to say that something will happen sooner."""
+    """Run it as one task beside the server. `due` is the store's way to say that something will happen sooner.
+
+    `held` names the offset from which on somebody still wants to read the journal, if so.
+    """
 
     def __init__(
-        self, store: Store, clock: Clock, *, journal_ms: int | None = None, journal_bytes: int | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        journal_ms: int | None = None,
+        journal_bytes: int | None = None,
+        held: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._journal_ms = journal_ms
         self._journal_bytes = journal_bytes
+        self._held = held
         self._next_trim_at = 0
         self._wake_at = 0
         self._sooner = asyncio.Event()
@@ -77,5 +88,7 @@ class Timekeeper:
             ends.append(await self._store.offset_at(now - self._journal_ms))
         if self._journal_bytes is not None:
             ends.append(await self._store.offset_keeping(self._journal_bytes))
-        if max(ends) > ends[0]:
-            await self._store.trim_events(before=max(ends))
+        held = self._held()
+        end = max(ends) if held is None else min(max(ends), held)
+        if end > ends[0]:
+            await self._store.trim_events(before=end)

@@ -9,6 +9,8 @@ from courier.clock import Clock
 from courier.config import Settings
 from courier.core.receipts import Sealer
 from courier.delivery import Deliveries
+from courier.journal.cursors import Cursors
+from courier.journal.history import History
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -20,3 +22,5 @@ class Services(msgspec.Struct, frozen=True):
     """Seals refs to messages that were only looked at."""
     settings: Settings
     deliveries: Deliveries
+    history: History
+    cursors: Cursors

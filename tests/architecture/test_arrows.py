@@ -19,16 +19,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker": OUR_WORDS,
     "upkeep": OUR_WORDS | {"telemetry"},
     "delivery": OUR_WORDS | {"config", "telemetry"},
-    "journal": {"core"},
+    "journal": {"core", "clock", "storage.base"},
+    "spark": {"journal.schema"},
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
     "auth": OUR_WORDS | {"config", "web"},
-    "web": OUR_WORDS | {"config", "auth", "telemetry", "delivery"},
+    "web": OUR_WORDS | {"config", "auth", "telemetry", "delivery", "journal"},
     "dialects": {"core", "web"},
     "dialects.*": {"core", "clock", "catalog", "broker", "config", "auth", "web", "journal", "delivery", "dialects"},
     "server": OUR_WORDS
     | {"config", "auth", "web", "telemetry", "upkeep", "delivery", "journal", "dialects", "dialects.*", "storage.*"},
-    "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"},
+    "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"}
+    | {"spark"},
 }
 """What each part may import besides itself and the package root; `.*` stands for each folder of its own."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from courier.clock import FakeClock
+from courier.core.events import Event
 from courier.core.model import Counters, Draft, Listener, ListenerSettings, Queue, Sent
 from courier.delivery import DeliveryAttempt, Health
 from tests.support.inprocess import InProcess, courier_app
@@ -48,6 +49,13 @@ class Post:
         """The listener as it is by now."""
         queue = self.catalog.queue_by_id(listener.tenant, listener.queue_id)
         return self.catalog.listener(queue, listener.id)
+
+    async def events(self) -> list[Event]:
+        """The whole history, journal and archive."""
+        events: list[Event] = []
+        while entries := await self.broker.read_events(start=len(events), limit=1_000):
+            events.extend(entry.event for entry in entries)
+        return events
 
     async def attempts(self, listener: Listener, count: int) -> list[DeliveryAttempt]:
         """The log, newest first, once it has so many lines."""

@@ -1,5 +1,6 @@
 """The journal through the native dialect, as JSON and as Arrow."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -170,3 +171,61 @@ async def test_a_question_that_makes_no_sense_is_refused(root: Tenant, query: st
 async def test_a_form_that_events_cannot_take_is_not_acceptable(root: Tenant) -> None:
     assert (await root.refused("GET", EVENTS, headers={"accept": "text/csv"}))["status"] == 406
     assert (await root.call("GET", EVENTS, headers={"accept": "text/csv, */*;q=0.1"})).status == 200
+
+
+async def test_events_are_chosen_by_queue_and_kind(root: Tenant, start: int) -> None:
+    orders, other = await root.queue("orders"), await root.queue("other")
+    await orders.send("a")
+    await other.send("b")
+    query = f"from={start}&queue=orders&queue=nobody&kind=sent"
+    assert [event["queue"] for event in await events(root, query)] == ["orders"]
+    (row,) = rows(await root.call("GET", f"{EVENTS}?{query}&format=arrow"))
+    assert row["queue"] == "orders"
+    assert {event["queue"] for event in await events(root, f"from={start}&kind=sent")} == {"orders", "other"}
+
+
+async def test_an_arrow_stream_has_the_columns_that_were_asked_for(root: Tenant, start: int) -> None:
+    await root.queue("orders")
+    answer = await root.call("GET", f"{EVENTS}?from={start}&format=arrow&columns=kind,offset")
+    assert pa.ipc.open_stream(answer.body).read_all().to_pylist() == [{"kind": "queue_added", "offset": start}]
+    for wrong in ("columns=kind,colour&format=arrow", "columns=kind,kind&format=arrow", "columns=kind"):
+        assert (await root.refused("GET", f"{EVENTS}?{wrong}"))["field"] == "columns"
+
+
+async def test_an_instant_leads_to_an_offset(root: Tenant) -> None:
+    await root.queue("orders")
+    root.clock.advance(ms=1_000)
+    at = root.clock.now()
+    span = await root.ask("GET", JOURNAL)
+    assert "offset" not in span
+    await root.queue("later")
+    assert (await root.ask("GET", f"{JOURNAL}?at={at}"))["offset"] == span["next"]
+    assert (await root.ask("GET", f"{JOURNAL}?at={at + 1}"))["offset"] == span["next"] + 1
+    assert (await root.ask("GET", f"{JOURNAL}?at=0"))["offset"] == 0
+
+
+async def test_the_archive_answers_in_the_journals_place(tmp_path: Path) -> None:
+    async with native_tenant(tmp_path, archive_segment_ms=1_000) as root:
+        await (await root.queue("orders")).send("hello")
+        end = (await root.ask("GET", JOURNAL))["next"]
+        before, arrow = await events(root, "from=0"), rows(await root.call("GET", f"{EVENTS}?from=0&format=arrow"))
+        while (await root.app.store.span()).oldest < end - 1:
+            root.clock.advance(ms=1_000)
+            await asyncio.sleep(0.001)  # the archive works in threads of its own
+        assert (await root.ask("GET", JOURNAL)) == {"oldest": 0, "next": end}
+        assert await events(root, "from=0") == before
+        assert rows(await root.call("GET", f"{EVENTS}?from=0&format=arrow")) == arrow
+
+
+async def test_cursors_are_made_moved_listed_and_forgotten(root: Tenant) -> None:
+    cursors, lake = f"{JOURNAL}/cursors", f"{JOURNAL}/cursors/lake"
+    at = root.clock.now()
+    assert await root.ask("PUT", lake, {"offset": 2}) == {"name": "lake", "offset": 2, "changed_at": at}
+    assert (await root.ask("PUT", lake, {"offset": 1}))["offset"] == 2
+    assert await root.ask("GET", cursors) == {"cursors": [{"name": "lake", "offset": 2, "changed_at": at}]}
+    assert (await root.refused("PUT", lake, {"offset": 99}))["field"] == "offset"
+    reader = await root.with_scopes(("stats", ALL))
+    for method, path in (("GET", cursors), ("PUT", lake), ("DELETE", lake)):
+        assert (await reader.refused(method, path, {"offset": 2}))["status"] == 403
+    await root.ask("DELETE", lake)
+    assert (await root.refused("DELETE", lake))["type"] == "urn:courier:problem:cursor-not-found"

@@ -44,6 +44,7 @@ ERRORS: dict[type[CourierError], Answer] = {
     core.CredentialNotFound: Answer(404, "credential-not-found", "No such credential"),
     core.ListenerNotFound: Answer(404, "listener-not-found", "No such listener"),
     core.RecordNotFound: Answer(404, "record-not-found", "No such record"),
+    core.CursorNotFound: Answer(404, "cursor-not-found", "No such cursor"),
     core.AlreadyExists: Answer(409, "already-exists", "The name is taken"),
     core.InUse: Answer(409, "in-use", "Something still refers to it"),
     core.QueuePaused: Answer(409, "queue-paused", "The queue is paused"),

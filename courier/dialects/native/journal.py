@@ -1,19 +1,21 @@
 """The journal: every change there was, in order, as JSON or as an Arrow stream."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 from msgspec import UNSET
 
-from courier.core.errors import Invalid, OffsetGone, TenantNotFound
+from courier.core.errors import CursorNotFound, Forbidden, Invalid, OffsetGone, TenantNotFound
 from courier.core.events import Entry
 from courier.core.model import Action
 from courier.dialects.native import limits
-from courier.dialects.native.operations import PREFIX, Operation, ok
+from courier.dialects.native.operations import PREFIX, Operation, gone, ok
 from courier.dialects.native.wire import events as wire
-from courier.dialects.native.wire.reading import read_query
+from courier.dialects.native.wire.reading import read, read_query
 from courier.journal import arrow
+from courier.journal.cursors import Cursor
+from courier.journal.schema import NAMES
+from courier.journal.selection import Selection
 from courier.web.call import Call, Header, Reply
 from courier.web.errors import NotAcceptable
 
@@ -21,31 +23,53 @@ NEXT = "courier-next"
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """The offsets to read, `start` up to `stop`, and whose events to keep; None means everybody's."""
+    """The offsets to read, `start` up to `stop`, and which of their events."""
 
     start: int
     stop: int
-    tenant: str | None
+    selection: Selection
 
 
 async def read_journal(call: Call) -> Reply:
     _tenant_of(call, None)
-    span = await call.services.broker.span()
-    return ok(wire.Journal(span.oldest, span.next))
+    query = read_query(call, wire.JournalQuery)
+    broker = call.services.broker
+    span = await broker.span()
+    offset = UNSET if query.at is UNSET else max(span.oldest, await broker.offset_at(query.at))
+    return ok(wire.Journal(span.oldest, span.next, offset))
 
 
 async def read_events(call: Call) -> Reply:
     query = read_query(call, wire.EventsQuery)
-    tenant = _tenant_of(call, query.tenant)
+    selection = _selection(query, _tenant_of(call, query.tenant))
     as_arrow = _wants_arrow(call, query)
-    if as_arrow:
-        await asyncio.to_thread(arrow.head)  # loads pyarrow, the first time: too long to hold the loop
-    reading = await _reading(call, query, tenant, limits.ARROW_EVENT_COUNT if as_arrow else limits.JSON_EVENT_COUNT)
+    columns = _columns(query, as_arrow=as_arrow)
+    reading = await _reading(call, query, selection, limits.ARROW_EVENT_COUNT if as_arrow else limits.JSON_EVENT_COUNT)
     if as_arrow:
         headers: tuple[Header, ...] = (ARROW_TYPE, (NEXT.encode(), b"%d" % reading.stop))
-        return Reply(200, _stream(call, reading), headers)
+        stream = call.services.history.stream(
+            start=reading.start,
+            stop=reading.stop,
+            selection=selection,
+            columns=columns,
+            chunk=limits.BATCH_EVENT_COUNT,
+        )
+        return Reply(200, stream, headers)
     entries = [entry async for batch in _batches(call, reading) for entry in batch]
     return ok(wire.write_events(entries, reading.stop))
+
+
+def _selection(query: wire.EventsQuery, tenant: str | None) -> Selection:
+    return Selection(tenant=tenant, queues=frozenset(query.queues), kinds=frozenset(query.kinds))
+
+
+def _columns(query: wire.EventsQuery, *, as_arrow: bool) -> list[str] | None:
+    if query.columns is None:
+        return None
+    columns = query.columns.split(",")
+    if not as_arrow or len(set(columns)) < len(columns) or not set(columns) <= set(NAMES):
+        raise Invalid("columns are for Arrow only, each once, of " + ", ".join(NAMES), field="columns")
+    return columns
 
 
 def _tenant_of(call: Call, asked: str | None) -> str | None:
@@ -68,7 +92,7 @@ def _wants_arrow(call: Call, query: wire.EventsQuery) -> bool:
     raise NotAcceptable(f"application/json or {arrow.MEDIA_TYPE}")
 
 
-async def _reading(call: Call, query: wire.EventsQuery, tenant: str | None, most: int) -> Reading:
+async def _reading(call: Call, query: wire.EventsQuery, selection: Selection, most: int) -> Reading:
     if query.limit > most:
         raise Invalid(f"limit is {query.limit}; choose from 1 to {most} for this format", field="limit")
     span = await call.services.broker.span()
@@ -76,7 +100,7 @@ async def _reading(call: Call, query: wire.EventsQuery, tenant: str | None, most
     if start < span.oldest:
         raise OffsetGone(start, span.oldest)
     stop = min(start + query.limit, span.next if query.stop is UNSET else min(query.stop, span.next))
-    return Reading(start, max(start, stop), tenant)
+    return Reading(start, max(start, stop), selection)
 
 
 async def _batches(call: Call, reading: Reading) -> AsyncIterator[Sequence[Entry]]:
@@ -88,17 +112,53 @@ async def _batches(call: Call, reading: Reading) -> AsyncIterator[Sequence[Entry
         if not entries:
             return
         offset = entries[-1].offset + 1
-        yield [e for e in entries if e.event.tenant == reading.tenant] if reading.tenant is not None else entries
+        chosen = reading.selection
+        yield entries if chosen.is_all else [entry for entry in entries if chosen.takes(entry.event)]
 
 
-async def _stream(call: Call, reading: Reading) -> AsyncIterator[bytes]:
-    yield arrow.head()
-    async for entries in _batches(call, reading):
-        if entries:
-            yield arrow.batch(entries)
-    yield arrow.END
+# -- cursors --------------------------------------------------------------------------------------------------
 
 
+async def list_cursors(call: Call) -> Reply:
+    _require_root(call)
+    return ok(wire.CursorList([_write_cursor(cursor) for cursor in call.services.cursors.all()]))
+
+
+async def advance_cursor(call: Call) -> Reply:
+    _require_root(call)
+    order = read(_ORDER, call.body)
+    span = await call.services.broker.span()
+    if order.offset > span.next:
+        raise Invalid(f"offset is {order.offset}, but the journal ends at {span.next}", field="offset")
+    return ok(_write_cursor(await call.services.cursors.advance(_name_of(call), order.offset)))
+
+
+async def delete_cursor(call: Call) -> Reply:
+    _require_root(call)
+    await call.services.cursors.delete(call.params["cursor"])
+    return gone()
+
+
+def _name_of(call: Call) -> str:
+    name = call.params["cursor"]
+    if not 1 <= len(name) <= limits.NAME_CHARS:
+        raise Invalid(f"a cursor's name has 1 to {limits.NAME_CHARS} characters", field="cursor")
+    return name
+
+
+def _require_root(call: Call) -> None:
+    if not call.principal.is_root:
+        raise Forbidden("use", "cursors; that needs the root credential")
+
+
+def _write_cursor(cursor: Cursor) -> wire.Cursor:
+    return wire.Cursor(cursor.name, cursor.offset, cursor.changed_at)
+
+
+_ORDER = msgspec.json.Decoder(wire.CursorOrder)
+
+
+CURSOR = PREFIX + "/journal/cursors/{cursor}"
 ARROW_TYPE: Header = (b"content-type", arrow.MEDIA_TYPE.encode())
 
 OPERATIONS = (
@@ -108,7 +168,9 @@ OPERATIONS = (
         handler=read_journal,
         tag="Journal",
         summary="Say which offsets can be read",
+        description="With `at`, an instant, the answer also has the `offset` of the first event from then on.",
         needs="stats, on all queues",
+        query=wire.JournalQuery,
         gives={200: wire.Journal},
     ),
     Operation(
@@ -119,12 +181,46 @@ OPERATIONS = (
         summary="Read events in order",
         description="Covers up to `limit` offsets from `from` on: at most 10,000 as JSON, 1,000,000 as an Arrow stream."
         " Root sees the events of every tenant, or of the one it names; any other caller sees those of its own tenant,"
-        " under their true offsets. The header `Courier-Next` of an Arrow stream is the `next` of the JSON answer.",
+        " under their true offsets. `queue` (a name or an id) and `kind` choose among them and may be given again;"
+        " `columns` names the columns of an Arrow stream, with commas between them. The header `Courier-Next` of an"
+        " Arrow stream is the `next` of the JSON answer.",
         needs="stats, on all queues",
         query=wire.EventsQuery,
         gives={200: wire.Events},
         streams=(arrow.MEDIA_TYPE,),
         answer_headers={"Courier-Next": "The offset to go on from; with an Arrow stream only."},
         fails=(TenantNotFound, OffsetGone, NotAcceptable),
+    ),
+    Operation(
+        method="GET",
+        path=PREFIX + "/journal/cursors",
+        handler=list_cursors,
+        tag="Journal",
+        summary="List the cursors",
+        needs="root",
+        gives={200: wire.CursorList},
+    ),
+    Operation(
+        method="PUT",
+        path=CURSOR,
+        handler=advance_cursor,
+        tag="Journal",
+        summary="Make a cursor, or move it forward",
+        description="Events from the lowest cursor on are kept, whatever their age. A cursor never moves back: the"
+        " answer says where it stands.",
+        needs="root",
+        takes=wire.CursorOrder,
+        example={"offset": 1000},
+        gives={200: wire.Cursor},
+    ),
+    Operation(
+        method="DELETE",
+        path=CURSOR,
+        handler=delete_cursor,
+        tag="Journal",
+        summary="Forget a cursor, and let go of what it held",
+        needs="root",
+        gives={204: None},
+        fails=(CursorNotFound,),
     ),
 )

@@ -405,7 +405,10 @@ class SqliteStore:
         durable = self._commit.durable_offset
         if start >= durable:
             return []
-        return await asyncio.to_thread(self._decode_events, start, min(limit, durable - start), durable)
+        entries = await asyncio.to_thread(self._decode_events, start, min(limit, durable - start), durable)
+        if not entries:  # trimmed in this moment
+            raise OffsetGone(start, self._oldest_offset)
+        return entries
 
     def _decode_events(self, start: int, limit: int, durable: int) -> list[Entry]:
         with self._reading:

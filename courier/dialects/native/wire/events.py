@@ -14,7 +14,13 @@ from courier.dialects.native.wire.reading import Order
 Offset = Annotated[int, Meta(ge=0, le=limits.NUMBER)]
 
 
-class EventsQuery(Order, rename={"start": "from", "stop": "to"}):
+class JournalQuery(Order):
+    """With an instant, the answer has the offset of the first event of that instant or later."""
+
+    at: Annotated[int, Meta(ge=0, le=limits.NUMBER)] | UnsetType = UNSET
+
+
+class EventsQuery(Order, rename={"start": "from", "stop": "to", "queues": "queue", "kinds": "kind"}):
     """Which offsets to read, for whom, and how to write them."""
 
     start: Offset | UnsetType = UNSET
@@ -22,6 +28,10 @@ class EventsQuery(Order, rename={"start": "from", "stop": "to"}):
     limit: Annotated[int, Meta(ge=1, le=limits.ARROW_EVENT_COUNT)] = limits.EVENT_COUNT
     tenant: str | None = None
     format: Literal["json", "arrow"] | None = None
+    queues: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    columns: str | None = None
+    """Names with commas between them; for Arrow only."""
 
 
 class Journal(msgspec.Struct):
@@ -29,6 +39,23 @@ class Journal(msgspec.Struct):
 
     oldest: int
     next: int
+    offset: int | UnsetType = UNSET
+
+
+class CursorOrder(Order):
+    offset: Offset
+
+
+class Cursor(msgspec.Struct):
+    """Everything below `offset` has been read; the journal keeps what is above."""
+
+    name: str
+    offset: int
+    changed_at: int
+
+
+class CursorList(msgspec.Struct):
+    cursors: list[Cursor]
 
 
 class Event(msgspec.Struct, gc=False):

@@ -1,0 +1,116 @@
+"""All that can be read of the past, whether the journal still has it or the archive."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from courier.core.errors import OffsetGone
+from courier.core.events import Entry
+from courier.journal import arrow, segments
+from courier.journal.archive import Archive
+from courier.journal.segments import Segment
+from courier.journal.selection import Selection
+from courier.storage.base import Span, Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHUNK = 4_000
+"""Events of the journal in one record batch: encoding them holds the event loop for a few milliseconds only."""
+TRIES = 3
+
+
+class History:
+    """Reads on from any kept offset; whoever reads does not notice where it comes from."""
+
+    def __init__(self, store: Store, archive: Archive | None = None) -> None:
+        self._store = store
+        self._archive = archive
+
+    async def span(self) -> Span:
+        journal = await self._store.span()
+        return journal if self._archive is None else Span(oldest=self._archive.oldest(journal), next=journal.next)
+
+    async def offset_at(self, at: int) -> int:
+        """The offset of the first event of that instant or later; the next offset when there is none."""
+        found = await self._archive.offset_at(at) if self._archive is not None else None
+        return await self._store.offset_at(at) if found is None else found
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        """Events from `start` on, up to `limit` but perhaps fewer; none only at the end. Raises OffsetGone."""
+        for attempt in range(TRIES):
+            segment = await self._segment_of(start, sealed=attempt > 0)
+            try:
+                if segment is None or self._archive is None:
+                    return await self._store.read_events(start=start, limit=limit)
+                return await asyncio.to_thread(
+                    segments.read_entries, self._archive.place, segment, start=start, limit=limit
+                )
+            except (OffsetGone, FileNotFoundError):
+                pass  # it has just been sealed and trimmed, or has grown too old: look again
+        raise OffsetGone(start, (await self.span()).oldest)
+
+    async def _segment_of(self, offset: int, *, sealed: bool = False) -> Segment | None:
+        """The segment to read an offset from; None means the journal, which comes first unless `sealed` does."""
+        journal = await self._store.span()
+        if self._archive is None or (offset >= journal.oldest and not sealed):
+            return None
+        if offset < (oldest := self._archive.oldest(journal)):
+            raise OffsetGone(offset, oldest)
+        return self._archive.find(offset)
+
+    async def stream(
+        self,
+        *,
+        start: int,
+        stop: int,
+        selection: Selection,
+        columns: Sequence[str] | None = None,
+        chunk: int = CHUNK,
+    ) -> AsyncIterator[bytes]:
+        """The events of offsets `start` up to `stop` that are selected, as an Arrow stream."""
+        yield await asyncio.to_thread(arrow.head, columns)
+        offset = start
+        while offset < stop:
+            segment = await self._segment_of(offset)
+            if segment is None or self._archive is None:
+                entries = await self.read_events(start=offset, limit=min(chunk, stop - offset))
+                if not entries:
+                    raise OffsetGone(offset, stop)  # cannot be; but a stream must never end early as if it were whole
+                offset = entries[-1].offset + 1
+                if chosen := [entry for entry in entries if selection.takes(entry.event)]:
+                    yield arrow.batch(chosen, columns)
+            else:
+                end = min(stop, segment.end)
+                async for part in _in_thread(self._parts(self._archive, segment, offset, end, selection, columns)):
+                    yield part
+                offset = end
+        yield arrow.END
+
+    def _parts(
+        self,
+        archive: Archive,
+        segment: Segment,
+        start: int,
+        stop: int,
+        selection: Selection,
+        columns: Sequence[str] | None,
+    ) -> Iterator[bytes]:
+        wanted = None if columns is None else (*columns, *(name for name in selection.columns if name not in columns))
+        for table in segments.read_tables(archive.place, segment, start=start, stop=stop, columns=wanted):
+            chosen = table if selection.is_all else selection.filter(table)
+            if columns is not None:
+                chosen = chosen.select(list(columns))
+            yield from (bytes(batch.serialize()) for batch in _whole(chosen))
+
+
+def _whole(table: "pa.Table") -> "list[pa.RecordBatch]":
+    """A table of one row group as one record batch, or none."""
+    batches: list[pa.RecordBatch] = table.combine_chunks().to_batches()
+    return [batch for batch in batches if batch.num_rows]
+
+
+async def _in_thread(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """What an iterator gives that must not run in the event loop."""
+    while (part := await asyncio.to_thread(next, parts, None)) is not None:
+        yield part

@@ -1,0 +1,1 @@
+"""The connector and the pipeline; loads on an executor that has no server."""

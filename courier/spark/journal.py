@@ -1,0 +1,179 @@
+"""The journal over HTTP, as drivers and executors ask for it: offsets as numbers, events as Arrow.
+
+Needs nothing but the standard library and, to read events, pyarrow. A server that restarts in the middle of an answer
+is waited for, and the reading goes on behind the last event that came.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from io import BufferedReader
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PREFIX = "/courier/v1/journal"
+TIMEOUT_S = 60.0
+PATIENCE_S = 60.0
+"""How long a server may be away before a job gives up."""
+PAUSE_S = 0.25
+ASK_AGAIN = {429, 502, 503, 504}
+GONE = 410
+READ_BYTES = 1024 * 1024
+MOST_OFFSETS = 1_000_000
+"""As many as the server puts into one answer."""
+
+
+class JournalError(Exception):
+    """The server refused; its own sentence says why."""
+
+
+class DataLoss(JournalError):
+    """Offsets that were to be read are no longer kept."""
+
+
+class Unreachable(JournalError):
+    """The server was away for longer than the patience of a job."""
+
+
+class Span(NamedTuple):
+    oldest: int
+    next: int
+
+
+class Wanted(NamedTuple):
+    """Which events, and which of their columns, in this order."""
+
+    columns: tuple[str, ...]
+    tenant: str | None = None
+    queues: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+    def query(self) -> list[tuple[str, str]]:
+        asked = [("format", "arrow"), ("columns", ",".join(("offset", *self._others)))]
+        asked += [("tenant", self.tenant)] if self.tenant else []
+        return asked + [("queue", name) for name in self.queues] + [("kind", kind) for kind in self.kinds]
+
+    @property
+    def _others(self) -> tuple[str, ...]:
+        return tuple(name for name in self.columns if name != "offset")
+
+
+class Journal(NamedTuple):
+    """Where a journal is and what opens it; small enough to travel to every executor."""
+
+    url: str
+    token: str | None = None
+
+    # -- numbers ----------------------------------------------------------------------------------------------
+
+    def span(self) -> Span:
+        answer = self._ask("GET", PREFIX)
+        return Span(answer["oldest"], answer["next"])
+
+    def offset_at(self, at: int) -> int:
+        """The offset of the first event of that instant or later."""
+        return int(self._ask("GET", f"{PREFIX}?at={at}")["offset"])
+
+    def advance_cursor(self, name: str, offset: int) -> int:
+        """Say that everything below `offset` is done with; returns where the cursor stands."""
+        path = f"{PREFIX}/cursors/{quote(name, safe='')}"
+        return int(self._ask("PUT", path, json.dumps({"offset": offset}).encode())["offset"])
+
+    # -- events -----------------------------------------------------------------------------------------------
+
+    def read(self, start: int, stop: int, wanted: Wanted) -> Iterator["pa.RecordBatch"]:
+        """The wanted events of `start` up to `stop`; raises DataLoss when the server no longer has them."""
+        patience = _Patience(self.url)
+        while start < stop:
+            try:
+                for batch, following in self._stream(start, stop, wanted):
+                    if following <= start:
+                        raise OSError(f"the journal ends at offset {following}, before {stop}")
+                    start = following
+                    patience.renew()
+                    if batch is not None:
+                        yield batch
+            except (OSError, HTTPException) as error:
+                patience.wait(error)
+
+    def _stream(self, start: int, stop: int, wanted: Wanted) -> Iterator[tuple["pa.RecordBatch | None", int]]:
+        """One answer: each batch with the offset to go on from, and at last the offset that the answer ends at."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        limit = min(stop - start, MOST_OFFSETS)
+        query = urlencode([("from", start), ("to", stop), ("limit", limit), *wanted.query()])
+        connection, response = self._send("GET", f"{PREFIX}/events?{query}")
+        try:
+            with pa.ipc.open_stream(BufferedReader(cast(Any, response), READ_BYTES)) as stream:
+                for batch in stream:
+                    last = int(batch.column(0)[-1].as_py())
+                    yield batch.select(list(wanted.columns)), last + 1
+            response.read()  # to its end: an answer that breaks off between two batches must not pass for whole
+            yield None, int(response.headers["courier-next"])
+        except pa.ArrowInvalid as error:
+            raise HTTPException(f"the answer broke off: {error}") from error
+        finally:
+            connection.close()
+
+    # -- one request ------------------------------------------------------------------------------------------
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
+        patience = _Patience(self.url)
+        while True:
+            try:
+                connection, response = self._send(method, path, body)
+                try:
+                    return dict(json.loads(response.read()))
+                finally:
+                    connection.close()
+            except (OSError, HTTPException) as error:
+                patience.wait(error)
+
+    def _send(self, method: str, path: str, body: bytes | None = None) -> tuple[HTTPConnection, HTTPResponse]:
+        """An answer that is good, with its connection; one that asks for patience counts as unreachable."""
+        where = urlsplit(self.url)
+        kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
+        connection = kind(where.netloc, timeout=TIMEOUT_S)
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        connection.request(method, where.path.rstrip("/") + path, body, headers)
+        response = connection.getresponse()
+        if response.status == 200:
+            return connection, response
+        content = response.read()
+        connection.close()
+        raise _failure(response.status, content)
+
+
+def _failure(status: int, content: bytes) -> Exception:
+    try:
+        sentence = str(json.loads(content)["detail"])
+    except (ValueError, KeyError, TypeError):
+        sentence = f"the server answered {status}, but not as Courier does; is the url right?"
+    if status in ASK_AGAIN:
+        return OSError(sentence)
+    return DataLoss(sentence) if status == GONE else JournalError(sentence)
+
+
+class _Patience:
+    """Waits for a server that is away, up to a point."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.renew()
+
+    def renew(self) -> None:
+        self._until = time.monotonic() + PATIENCE_S
+
+    def wait(self, error: Exception) -> None:
+        if time.monotonic() > self._until:
+            raise Unreachable(f"{self._url} cannot be reached: {error}") from error
+        time.sleep(PAUSE_S)
+
+
+def ranges(start: int, stop: int, step: int) -> Sequence[tuple[int, int]]:
+    """`start` up to `stop` in pieces of `step`."""
+    return [(begin, min(begin + step, stop)) for begin in range(start, stop, step)]

@@ -1,0 +1,196 @@
+"""The connector: `format("courier")` for batch and stream reads."""
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from courier.spark.journal import DataLoss, Wanted, ranges
+from courier.spark.messages import KINDS, event_columns, to_messages
+from courier.spark.options import MESSAGES, MODES, OptionError, Options, read_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+REST_S = 0.2
+"""How long a stream that has read everything rests before it tells Spark so: Spark asks again at once."""
+
+log = logging.getLogger(__name__)
+
+Offset = dict[str, int]
+
+
+class CourierSource(DataSource):
+    """Reads what happened in Courier, in batches and as a stream.
+
+    ```python
+    events = spark.read.format("courier").option("url", "http://127.0.0.1:8080").option("token", token).load()
+    orders = spark.readStream.format("courier").options(mode="messages", queue="orders").load()
+    ```
+
+    Modes
+    -----
+    `events` (default): every event of the journal, with the journal's columns: `offset`, `kind`, `at` (epoch
+    milliseconds), `tenant`, `queue_id`, `queue`, `seq`, `message_id`, `attempt`, `size`, `principal`, `body` (binary),
+    `detail` (JSON).
+
+    `messages`: every message that was sent, with its body: `offset`, `seq`, `message_id`, `tenant`, `queue_id`,
+    `queue`, `sent_at` (epoch milliseconds), `size`, `principal`, `content_type`, `attributes` (JSON), `group`,
+    `delay_ms`, `trace`, `body` (binary). Reading takes nothing out of a queue. Body and attributes are null where a
+    queue's `archive_bodies` is false.
+
+    Fewer columns are read, and sent over the network, when `.schema(...)` names fewer.
+
+    Options
+    -------
+    url                 the server; without it COURIER_URL of the driver, else http://127.0.0.1:8080
+    token               root's token, or a credential's secret with the scope `stats` on all queues of its tenant;
+                        without it COURIER_TOKEN of the driver
+    tenant              only this tenant's (root reads everybody's)
+    queue, queues       only these queues, by name or id; `queues` takes several with commas between them
+    mode                events or messages
+    startingOffset      earliest (default), latest, an offset, or a time such as 2026-01-31T12:00:00Z; a stream that
+                        has a checkpoint goes on from there instead
+    endingOffset        the same, for batch reads; latest by default; the offset itself is not read
+    maxRecordsPerBatch  a micro-batch covers at most so many offsets
+    rowsPerPartition    a task covers so many offsets, 100000 by default
+    failOnDataLoss      true (default): offsets that the server no longer has end the query; false: they are skipped
+    cursor              the name of a cursor that follows a stream and holds the server's retention back (root only);
+                        Spark tells of a batch one batch late, so the cursor is always a little behind
+
+    Promises
+    --------
+    Offsets are journal offsets: the same range gives the same rows, so a stream that is replayed after a crash is
+    exactly once with a sink that is. A server that restarts is waited for. Progress shows the newest offset of the
+    server as `latestOffset`, so that the backlog is its distance from `endOffset`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "courier"
+
+    def schema(self) -> str:
+        return read_options(self.options).schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(read_options(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's names
+        return StreamReader(read_options(self.options), schema)
+
+
+class Range(InputPartition):
+    """Offsets `start` up to, not including, `stop`: what one task reads."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        super().__init__(None)
+        self.start = start
+        self.stop = stop
+
+
+class JournalReader:
+    """Reads ranges; what a batch and a stream have in common."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.options = options
+        self.columns = tuple(field.name for field in schema.fields)
+        if strange := sorted(set(self.columns) - {name for name, _ in MODES[options.mode]}):
+            raise OptionError(f"{strange[0]!r} is not a column of mode {options.mode!r}")
+
+    def parts(self, start: int, stop: int) -> list[Range]:
+        return [Range(*piece) for piece in ranges(start, stop, self.options.rows_per_partition)]
+
+    def batches(self, part: Range) -> "Iterator[pa.RecordBatch]":
+        """In the executor: the rows of one range."""
+        options = self.options
+        of_messages = options.mode == MESSAGES
+        columns = event_columns(self.columns) if of_messages else self.columns
+        wanted = Wanted(columns, options.tenant, options.queues, KINDS if of_messages else ())
+        for batch in self._kept(part, wanted):
+            yield to_messages(batch, self.columns, hidden=bool(options.queues)) if of_messages else batch
+
+    def _kept(self, part: Range, wanted: Wanted) -> "Iterator[pa.RecordBatch]":
+        journal, start = self.options.journal, part.start
+        try:
+            yield from journal.read(start, part.stop, wanted)
+        except DataLoss:
+            if self.options.fail_on_data_loss:
+                raise
+            # Ranges are lost from their beginning on, before anything of them was read.
+            yield from journal.read(max(start, journal.span().oldest), part.stop, wanted)
+
+    def check_kept(self, start: int) -> None:
+        """Find out in the driver, in one sentence, rather than in a task's stack trace."""
+        oldest = self.options.journal.span().oldest
+        if start < oldest:
+            sentence = f"offsets {start} to {oldest - 1} are no longer kept; the oldest is {oldest}"
+            if self.options.fail_on_data_loss:
+                raise DataLoss(f"{sentence}. Set failOnDataLoss to false to go on without them")
+            log.warning("%s: they are skipped", sentence)
+
+
+class BatchReader(JournalReader, DataSourceReader):
+    """Reads what there is when the query is planned."""
+
+    def partitions(self) -> list[InputPartition]:
+        start, stop = self.options.place(self.options.starting), self.options.place(self.options.ending)
+        if start < stop:
+            self.check_kept(start)
+        return list(self.parts(start, min(stop, self.options.journal.span().next)))
+
+    def read(self, partition: InputPartition) -> "Iterator[Any]":
+        assert isinstance(partition, Range)
+        return self.batches(partition)
+
+
+class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads on from offset to offset."""
+
+    _target: int | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        start = self.options.place(self.options.starting)
+        self._hold(start)
+        return {"offset": start}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        most = self.options.rows_per_batch
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self.options.journal.span().next
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        begin = start["offset"]
+        end = self._target if self._target is not None else self._newest(begin)
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, begin + limit.max_rows)
+        return {"offset": max(begin, end)}
+
+    def _newest(self, begin: int) -> int:
+        newest = self.options.journal.span().next
+        if newest == begin:
+            time.sleep(REST_S)
+        return newest
+
+    def reportLatestOffset(self) -> Offset:  # noqa: N802
+        return {"offset": self.options.journal.span().next}
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        self.check_kept(start["offset"])
+        return list(self.parts(start["offset"], end["offset"]))
+
+    def read(self, partition: InputPartition) -> "Iterator[Any]":
+        assert isinstance(partition, Range)
+        return self.batches(partition)
+
+    def commit(self, end: Offset) -> None:
+        self._hold(end["offset"])
+
+    def _hold(self, offset: int) -> None:
+        if self.options.cursor is not None:
+            self.options.journal.advance_cursor(self.options.cursor, offset)

@@ -1,0 +1,1 @@
+"""What the pipeline's tables hold: functions from frame to frame."""

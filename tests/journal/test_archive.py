@@ -1,0 +1,382 @@
+"""The journal is sealed into segments and read on from any offset as if nothing had been moved."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from courier.core.errors import CursorNotFound, OffsetGone
+from courier.core.events import Entry
+from courier.journal import archive as archiving
+from courier.journal import segments
+from courier.journal.archive import Archive, Limits
+from courier.journal.cursors import Cursors
+from courier.journal.history import History
+from courier.journal.place import LocalPlace, Place, RemotePlace, place_of
+from courier.journal.selection import Selection
+from courier.storage.base import CannotOpen
+from courier.upkeep.timekeeper import Timekeeper
+from tests.support.engines import ENGINES, Rig
+
+AGE_MS = 60_000
+HOUR = 3_600_000
+
+
+class Shelf:
+    """A store with an archive beside it."""
+
+    def __init__(self, rig: Rig, place: Place, **limits: int) -> None:
+        self.rig = rig
+        self.place = place
+        self._limits = {"segment_bytes": 2**20, "segment_ms": AGE_MS, "age_ms": HOUR, "total_bytes": 2**30} | limits
+        self.join()
+
+    def join(self) -> None:
+        self.cursors = Cursors(self.rig.store, self.rig.clock)
+        self.archive = Archive(
+            self.rig.store, self.rig.clock, self.place, Limits(**self._limits), held=self.cursors.lowest
+        )
+        self.history = History(self.rig.store, self.archive)
+
+    async def restart(self) -> None:
+        await self.rig.restart()
+        self.join()
+        await self.cursors.load()
+        await self.archive.open()
+
+    async def seal(self) -> None:
+        """Let so much time pass that all there is gets sealed."""
+        self.rig.clock.advance(ms=AGE_MS)
+        await self.archive.tend()
+
+    async def everything(self, start: int = 0, limit: int = 3) -> list[Entry]:
+        found: list[Entry] = []
+        while entries := await self.history.read_events(start=start, limit=limit):
+            found += entries
+            start = entries[-1].offset + 1
+        return found
+
+    async def stream(self, start: int, stop: int, **options: Any) -> list[dict[str, Any]]:
+        parts = self.history.stream(start=start, stop=stop, selection=Selection(), **options)
+        rows: list[dict[str, Any]] = pa.ipc.open_stream(b"".join([part async for part in parts])).read_all().to_pylist()
+        return rows
+
+
+@pytest.fixture
+async def shelf(tmp_path: Path) -> AsyncIterator[Shelf]:
+    rig = Rig(lambda: ENGINES["sqlite"](tmp_path / "data", hasty=True))
+    await rig.open()
+    await rig.create("orders")
+    yield Shelf(rig, LocalPlace(tmp_path / "archive"))
+    await rig.close()
+
+
+async def fill(shelf: Shelf, count: int = 5) -> list[Entry]:
+    """Send some messages, each in a commit of its own; gives the journal as it is."""
+    for number in range(count):
+        await shelf.rig.send("orders", b"\xff%d" % number, attributes={"n": number, "s": "ü"})
+    span = await shelf.rig.store.span()
+    return await shelf.rig.store.read_events(start=span.oldest, limit=10_000)
+
+
+def files(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "archive").iterdir())
+
+
+# -- sealing --------------------------------------------------------------------------------------------------
+
+
+async def test_a_segment_is_sealed_when_its_first_event_is_old_enough(shelf: Shelf, tmp_path: Path) -> None:
+    before = await fill(shelf)
+    await shelf.archive.tend()
+    assert files(tmp_path) == []
+    await shelf.seal()
+    assert files(tmp_path) == [segments.name_of(0, len(before))]
+
+
+async def test_a_segment_is_sealed_when_there_is_enough_for_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archiving, "CHUNK", 4)
+    shelf = Shelf(shelf.rig, shelf.place, segment_bytes=400)
+    before = await fill(shelf, 20)
+    await shelf.archive.tend()
+    sealed = shelf.archive.segments
+    assert len(sealed) > 1
+    assert [one.start for one in sealed] == [0, *(one.end for one in sealed[:-1])]
+    assert await shelf.everything() == before
+
+
+async def test_what_is_sealed_leaves_the_store_but_for_its_newest_commit(shelf: Shelf) -> None:
+    before = await fill(shelf)
+    await shelf.seal()
+    assert (await shelf.rig.store.span()).oldest == len(before) - 1
+    assert (await shelf.history.span()).oldest == 0
+
+
+async def test_a_long_journal_is_trimmed_in_steps(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archiving, "TRIM_STEP", 2)
+    before = await fill(shelf, 9)
+    await shelf.seal()
+    assert (await shelf.rig.store.span()).oldest == len(before) - 1
+
+
+async def test_sealing_rests_when_nothing_has_happened(shelf: Shelf, tmp_path: Path) -> None:
+    await fill(shelf)
+    await shelf.seal()
+    commits = shelf.rig.store.metrics.commits  # type: ignore[attr-defined]
+    await shelf.seal()
+    assert len(files(tmp_path)) == 1
+    assert shelf.rig.store.metrics.commits == commits  # type: ignore[attr-defined]
+
+
+async def test_a_segment_is_parquet_in_the_schema_of_the_journal(shelf: Shelf, tmp_path: Path) -> None:
+    before = await fill(shelf)
+    await shelf.seal()
+    (path,) = (tmp_path / "archive").iterdir()
+    assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
+    assert pq.read_table(path).column("offset").to_pylist() == [entry.offset for entry in before]
+
+
+# -- reading --------------------------------------------------------------------------------------------------
+
+
+async def test_reading_crosses_segments_and_journal_without_a_seam(shelf: Shelf) -> None:
+    await fill(shelf)
+    await shelf.seal()
+    await fill(shelf)
+    await shelf.seal()
+    await fill(shelf)
+    entries = await shelf.everything()
+    assert [entry.offset for entry in entries] == list(range((await shelf.history.span()).next))
+    assert [entry.event.detail["body"] for entry in entries if entry.event.kind == "sent"] == [  # type: ignore[index]
+        b"\xff%d" % number for number in range(5)
+    ] * 3
+
+
+@pytest.mark.parametrize("start", range(13))
+async def test_any_offset_is_a_place_to_start_from(shelf: Shelf, start: int) -> None:
+    before = await fill(shelf)
+    await shelf.seal()
+    before += [entry for entry in await fill(shelf) if entry.offset >= len(before)]
+    assert await shelf.everything(start) == before[start:]
+    assert [row["offset"] for row in await shelf.stream(start, len(before))] == list(range(start, len(before)))
+
+
+async def test_a_stream_from_segments_is_the_stream_that_the_journal_gave(shelf: Shelf) -> None:
+    before = await fill(shelf)
+    first = await shelf.stream(1, len(before))
+    few = await shelf.stream(1, 4, columns=["body", "offset"])
+    await shelf.seal()
+    assert await shelf.stream(1, len(before)) == first
+    assert await shelf.stream(1, 4, columns=["body", "offset"]) == few
+
+
+async def test_a_stream_holds_what_was_selected_wherever_it_lies(shelf: Shelf) -> None:
+    await shelf.rig.create("other")
+    await fill(shelf)
+    await shelf.seal()
+    await shelf.rig.send("other")
+    end = (await shelf.history.span()).next
+    chosen = Selection(tenant="default", queues=frozenset({"other"}), kinds=frozenset({"sent", "queue_added"}))
+    parts = shelf.history.stream(start=0, stop=end, selection=chosen, columns=["kind"])
+    rows = pa.ipc.open_stream(b"".join([part async for part in parts])).read_all().to_pylist()
+    assert rows == [{"kind": "queue_added"}, {"kind": "sent"}]
+
+
+async def test_an_instant_leads_to_its_offset_in_segments_too(shelf: Shelf) -> None:
+    for _ in range(3):
+        await fill(shelf, 2)
+        await shelf.seal()
+    instants = [entry.event.at for entry in await shelf.everything()]
+    for at in {*instants, instants[0] - 1, instants[-1] + 1}:
+        expected = next((offset for offset, instant in enumerate(instants) if instant >= at), len(instants))
+        assert await shelf.history.offset_at(at) == expected
+
+
+async def test_reading_goes_on_while_sealing_does(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events that are trimmed between the look at the journal and the reading of it are found in their segment."""
+    before = await fill(shelf)
+    decode = shelf.rig.store._decode_events  # type: ignore[attr-defined]
+    loop = asyncio.get_running_loop()
+
+    def late(*arguments: int) -> list[Entry]:
+        monkeypatch.undo()
+        asyncio.run_coroutine_threadsafe(shelf.seal(), loop).result()
+        found: list[Entry] = decode(*arguments)
+        return found
+
+    monkeypatch.setattr(shelf.rig.store, "_decode_events", late)
+    assert await shelf.history.read_events(start=0, limit=100) == before
+    await fill(shelf)
+    monkeypatch.setattr(shelf.rig.store, "_decode_events", late)
+    end = (await shelf.history.span()).next
+    assert [row["offset"] for row in await shelf.stream(0, end)] == list(range(end))
+
+
+async def test_a_segment_of_before_a_column_was_added_is_read_with_nulls(shelf: Shelf, tmp_path: Path) -> None:
+    before = await fill(shelf)
+    await shelf.seal()
+    (path,) = (tmp_path / "archive").iterdir()
+    pq.write_table(pq.read_table(path).drop_columns(["principal"]), path)
+    entries = await shelf.everything()
+    assert [entry.event.principal for entry in entries[:-1]] == [None] * (len(before) - 1)
+    assert entries[0].event.detail == before[0].event.detail
+
+
+# -- crashes and strangers ------------------------------------------------------------------------------------
+
+
+async def test_a_file_that_was_never_finished_is_cleared_away(shelf: Shelf, tmp_path: Path) -> None:
+    before = await fill(shelf)
+    await shelf.archive.open()
+    (tmp_path / "archive" / ".00000000000000000000.part").write_bytes(b"PAR1 half")
+    await shelf.restart()
+    assert files(tmp_path) == []
+    await shelf.seal()
+    assert await shelf.everything() == before
+
+
+async def test_a_crash_between_sealing_and_trimming_doubles_nothing(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await fill(shelf)
+
+    async def die(**_: object) -> int:
+        raise OSError("power cut")
+
+    monkeypatch.setattr(shelf.rig.store, "trim_events", die)
+    with pytest.raises(OSError, match="power cut"):
+        await shelf.seal()
+    await shelf.restart()
+    assert await shelf.everything() == before
+    await shelf.seal()
+    assert (await shelf.rig.store.span()).oldest == len(before) - 1
+    assert await shelf.everything() == before
+
+
+async def test_a_place_that_cannot_be_written_leaves_the_journal_whole(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await fill(shelf)
+    monkeypatch.setattr(segments.SegmentWriter, "close", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        await shelf.seal()
+    assert files(tmp_path) == []
+    assert (await shelf.rig.store.span()).oldest == 0
+    monkeypatch.undo()
+    await shelf.seal()
+    assert await shelf.everything() == before
+
+
+async def test_an_archive_that_is_ahead_of_the_store_is_another_stores(shelf: Shelf, tmp_path: Path) -> None:
+    await fill(shelf)
+    await shelf.seal()
+    rig = Rig(lambda: ENGINES["sqlite"](tmp_path / "other", hasty=True))
+    await rig.open()
+    with pytest.raises(CannotOpen, match="move the archive away"):
+        await Shelf(rig, shelf.place).archive.open()
+    await rig.close()
+
+
+async def test_what_the_journal_forgot_unsealed_is_a_gap_that_nobody_reads_over(shelf: Shelf) -> None:
+    await fill(shelf)
+    await shelf.seal()
+    await fill(shelf)
+    end = (await shelf.rig.store.span()).next
+    await shelf.rig.store.trim_events(before=end - 2)
+    assert (await shelf.history.span()).oldest == end - 2
+    with pytest.raises(OffsetGone):
+        await shelf.history.read_events(start=0, limit=1)
+    await shelf.seal()
+    assert [entry.offset for entry in await shelf.everything(end - 2)] == [end - 2, end - 1]
+    assert (await shelf.history.span()).oldest == end - 2
+
+
+# -- retention ------------------------------------------------------------------------------------------------
+
+
+async def test_segments_that_have_grown_old_are_forgotten(shelf: Shelf, tmp_path: Path) -> None:
+    before = await fill(shelf)
+    await shelf.seal()
+    shelf.rig.clock.advance(ms=HOUR // 2)
+    await fill(shelf)
+    await shelf.seal()
+    shelf.rig.clock.advance(ms=HOUR // 2)
+    await shelf.archive.tend()
+    assert len(files(tmp_path)) == 1
+    assert (await shelf.history.span()).oldest == len(before)
+    with pytest.raises(OffsetGone) as gone:
+        await shelf.history.read_events(start=len(before) - 1, limit=1)
+    assert gone.value.oldest == len(before)
+
+
+async def test_segments_beyond_the_size_are_forgotten_oldest_first(shelf: Shelf, tmp_path: Path) -> None:
+    for _ in range(3):
+        await fill(shelf)
+        await shelf.seal()
+    sealed = shelf.archive.segments
+    small = Shelf(shelf.rig, shelf.place, total_bytes=sealed[1].size + sealed[2].size)
+    await small.archive.tend()
+    assert files(tmp_path) == [one.name for one in sealed[1:]]
+
+
+async def test_a_cursor_holds_back_what_it_has_not_passed(shelf: Shelf, tmp_path: Path) -> None:
+    before = await fill(shelf)
+    await shelf.seal()
+    await shelf.cursors.advance("lake", len(before) - 1)
+    shelf.rig.clock.advance(ms=2 * HOUR)
+    await shelf.archive.tend()
+    assert await shelf.everything() == before
+    await shelf.cursors.advance("lake", len(before))
+    await shelf.archive.tend()
+    assert files(tmp_path) == []
+
+
+async def test_a_cursor_only_moves_forward_and_survives_a_restart(shelf: Shelf) -> None:
+    assert (await shelf.cursors.advance("lake", 7)).offset == 7
+    assert (await shelf.cursors.advance("lake", 3)).offset == 7
+    await shelf.cursors.advance("report", 5)
+    await shelf.restart()
+    assert [(one.name, one.offset) for one in shelf.cursors.all()] == [("lake", 7), ("report", 5)]
+    assert shelf.cursors.lowest() == 5
+    await shelf.cursors.delete("report")
+    with pytest.raises(CursorNotFound):
+        await shelf.cursors.delete("report")
+    await shelf.restart()
+    assert shelf.cursors.lowest() == 7
+
+
+async def test_the_journals_own_limits_stop_at_a_cursor_too(shelf: Shelf) -> None:
+    await fill(shelf)
+    await shelf.cursors.advance("lake", 3)
+    shelf.rig.timekeeper = Timekeeper(shelf.rig.store, shelf.rig.clock, journal_bytes=1, held=shelf.cursors.lowest)
+    await shelf.rig.timekeeper._pass_time()
+    assert (await shelf.rig.store.span()).oldest == 3
+
+
+# -- places ---------------------------------------------------------------------------------------------------
+
+
+def test_a_path_and_a_file_url_are_folders_and_any_other_url_is_remote(tmp_path: Path) -> None:
+    assert isinstance(place_of(str(tmp_path)), LocalPlace)
+    assert isinstance(place_of(f"file://{tmp_path}"), LocalPlace)
+    assert isinstance(place_of("s3://bucket/courier"), RemotePlace)
+
+
+async def test_a_url_of_pyarrow_serves_as_well_as_a_folder(shelf: Shelf) -> None:
+    shelf = Shelf(shelf.rig, RemotePlace("mock:///courier/archive"))
+    before = await fill(shelf)
+    await shelf.seal()
+    assert await shelf.everything() == before
+    assert [name for name, _ in shelf.place.list()] == [segments.name_of(0, len(before))]
+    shelf.rig.clock.advance(ms=2 * HOUR)
+    await shelf.archive.tend()
+    assert shelf.place.list() == []
+
+
+def test_a_segment_that_lies_inside_another_counts_once() -> None:
+    names = [segments.name_of(0, 10), segments.name_of(0, 30), segments.name_of(10, 30), segments.name_of(30, 40), "x"]
+    assert [(one.start, one.end) for one in segments.chain([(name, 1) for name in names])] == [(0, 30), (30, 40)]

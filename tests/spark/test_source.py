@@ -1,0 +1,209 @@
+"""The connector on a real Spark against a real server."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from courier.journal.schema import MESSAGE_COLUMNS, arrow_schema, journal_schema, spark_schema
+from courier.spark.journal import Journal
+from tests.support.server import ServerProcess, start_server
+
+pytestmark = pytest.mark.slow
+
+NUMBERS = itertools.count()
+
+
+class Bench:
+    """A queue of the test's own, and Spark to read it with."""
+
+    def __init__(self, spark: SparkSession, server: ServerProcess, queue: str) -> None:
+        self.spark = spark
+        self.server = server
+        self.queue = queue
+        self.options = {"url": server.url, "token": server.token}
+        self.start = Journal(server.url, server.token).span().next
+        self.post("", {"name": queue})
+
+    def post(self, path: str, document: dict[str, Any]) -> Any:
+        answer = self.server.session.post(
+            f"{self.server.url}/courier/v1/tenants/default/queues{path}", json=document, timeout=30
+        )
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    def send(self, count: int, **more: Any) -> None:
+        for first in range(0, count, 1_000):
+            numbers = range(first, min(first + 1_000, count))
+            answer = self.post(f"/{self.queue}/messages", {"messages": [{"body": str(n), **more} for n in numbers]})
+            assert [result for result in answer["results"] if "error" in result] == []
+
+    def stream(self, out: Path, *, schema: str | None = None, **options: Any) -> Any:
+        """Read all that is available into Parquet; gives the query, ended."""
+        reader = self.spark.readStream.format("courier").options(**(self.options | options))
+        frame = (reader.schema(schema) if schema else reader).load()
+        writer = frame.writeStream.format("parquet").option("checkpointLocation", str(out / "checkpoint"))
+        query = writer.trigger(availableNow=True).start(str(out / "table"))
+        query.awaitTermination()
+        return query
+
+    def read(self, **options: Any) -> DataFrame:
+        return self.spark.read.format("courier").options(**(self.options | options)).load()
+
+
+@pytest.fixture
+def bench(spark: SparkSession, server: ServerProcess, request: pytest.FixtureRequest) -> Bench:
+    return Bench(spark, server, request.node.originalname.removeprefix("test_") + str(next(NUMBERS)))
+
+
+def offsets(frame: DataFrame) -> list[int]:
+    return sorted(row.offset for row in frame.select("offset").collect())
+
+
+def test_arrow_and_spark_have_one_schema(spark: SparkSession) -> None:
+    assert to_arrow_schema(StructType.fromDDL(spark_schema()), timezone="UTC") == journal_schema()
+    assert to_arrow_schema(StructType.fromDDL(spark_schema(MESSAGE_COLUMNS))) == arrow_schema(MESSAGE_COLUMNS)
+
+
+def test_events_are_read_as_they_happened_from_segments_and_journal(bench: Bench) -> None:
+    bench.send(2_500)
+    frame = bench.read(startingOffset=bench.start, rowsPerPartition=600)
+    assert frame.rdd.getNumPartitions() == 5
+    rows = sorted(frame.collect(), key=lambda row: row.offset)
+    assert [row.offset for row in rows] == list(range(bench.start, bench.start + 2_501))
+    assert [row.kind for row in rows[:2]] == ["queue_added", "sent"]
+    assert [bytes(row.body) for row in rows[1:]] == [str(n).encode() for n in range(2_500)]
+
+
+def test_messages_have_their_bodies_and_what_came_with_them(bench: Bench) -> None:
+    bench.send(1, attributes={"region": "eu", "n": 1}, delay_ms=5, group="g")
+    bench.post(f"/{bench.queue}/receive", {})
+    (row,) = bench.read(mode="messages", queue=bench.queue).collect()
+    assert (bytes(row.body), row.content_type, row.queue) == (b"0", "text/plain; charset=utf-8", bench.queue)
+    assert (json.loads(row.attributes), row.delay_ms, row.group) == ({"region": "eu", "n": 1}, 5, "g")
+    assert row.offset == bench.start + 1
+
+
+def test_only_the_columns_of_the_schema_are_read(bench: Bench) -> None:
+    bench.send(3)
+    reader = bench.spark.read.format("courier").options(**bench.options, queues=f"{bench.queue},nobody")
+    assert [tuple(row) for row in reader.schema("kind STRING, size BIGINT").load().collect()] == [
+        ("queue_added", None), *[("sent", 1)] * 3,
+    ]  # fmt: skip
+    with pytest.raises(PySparkException, match="'colour' is not a column"):
+        reader.schema("colour STRING").load().collect()
+
+
+def test_a_view_in_sql_needs_nothing_but_the_name(bench: Bench) -> None:
+    bench.send(4)
+    url, token = bench.options["url"], bench.options["token"]
+    bench.spark.sql(
+        f"CREATE OR REPLACE TEMP VIEW sent USING courier"
+        f" OPTIONS (url '{url}', token '{token}', queue '{bench.queue}', mode 'messages')"
+    )
+    assert bench.spark.sql("SELECT count(*), max(seq) - min(seq) FROM sent").first() == (4, 3)
+
+
+def test_a_stream_takes_so_many_records_at_a_time_and_goes_on_where_it_was(bench: Bench, tmp_path: Path) -> None:
+    bench.send(999)
+    query = bench.stream(tmp_path, startingOffset=bench.start, maxRecordsPerBatch=400)
+    assert [progress.numInputRows for progress in query.recentProgress if progress.numInputRows] == [400, 400, 200]
+    last = query.recentProgress[-1].sources[0]
+    assert json.loads(last.endOffset) == {"offset": bench.start + 1_000}
+    assert json.loads(last.latestOffset)["offset"] >= bench.start + 1_000
+    bench.send(10)
+    bench.stream(tmp_path, startingOffset=bench.start, maxRecordsPerBatch=400)
+    found = bench.spark.read.parquet(str(tmp_path / "table"))
+    assert offsets(found) == list(range(bench.start, bench.start + 1_010))
+
+
+def test_a_stream_whose_last_commit_is_lost_reads_the_same_batch_again(bench: Bench, tmp_path: Path) -> None:
+    bench.send(500)
+    options = {"mode": "messages", "queue": bench.queue, "maxRecordsPerBatch": 200}
+    bench.stream(tmp_path, startingOffset=bench.start, **options)
+    commits = tmp_path / "checkpoint" / "commits"
+    last = max(commits.glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    (commits / f".{last.name}.crc").unlink()
+    bench.send(50)
+    bench.stream(tmp_path, startingOffset=bench.start, **options)
+    bodies = [bytes(row.body) for row in bench.spark.read.parquet(str(tmp_path / "table")).orderBy("offset").collect()]
+    assert bodies == [str(n).encode() for n in [*range(500), *range(50)]]
+
+
+def test_a_cursor_follows_the_stream(bench: Bench, tmp_path: Path) -> None:
+    bench.send(300)
+    bench.stream(tmp_path, startingOffset=bench.start, maxRecordsPerBatch=100, cursor="spark-test")
+    session, cursors = bench.server.session, f"{bench.server.url}/courier/v1/journal/cursors"
+    (cursor,) = session.get(cursors, timeout=30).json()["cursors"]
+    assert cursor["offset"] >= bench.start + 200
+    assert session.delete(f"{cursors}/spark-test", timeout=30).status_code == 204
+
+
+def test_a_stream_can_start_at_a_time(bench: Bench, tmp_path: Path) -> None:
+    bench.send(1)
+    sent = bench.read(mode="messages", queue=bench.queue).first()
+    assert sent is not None
+    at = f"{sent.sent_at // 1000}.{sent.sent_at % 1000:03d}"
+    (iso,) = bench.spark.sql(f"SELECT date_format(timestamp_seconds({at}), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")").first()
+    bench.stream(tmp_path, startingOffset=iso)
+    assert min(offsets(bench.spark.read.parquet(str(tmp_path / "table")))) in {bench.start, bench.start + 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"mode": "dreams"}, "mode is 'dreams'; choose events or messages"),
+        ({"startingOffset": "soon"}, "startingOffset is 'soon'"),
+        ({"maxRecordsPerBatch": "0"}, "maxRecordsPerBatch is '0'"),
+        ({"colour": "red"}, "'colour' is not an option"),
+        ({"token": "wrong"}, "credential"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_named(bench: Bench, options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(PySparkException, match=sentence):
+        bench.read(**options).collect()
+
+
+def test_what_is_no_longer_kept_fails_the_query_or_is_skipped_as_told(spark: SparkSession, tmp_path: Path) -> None:
+    with start_server(tmp_path, archive_segment_ms=1, archive_age_ms=1) as server:
+        bench = Bench(spark, server, "orders")
+        bench.send(10)
+        journal = Journal(server.url, server.token)
+        while journal.span().oldest < bench.start + 5:
+            bench.send(1)
+        with pytest.raises(PySparkException, match="are no longer kept"):
+            bench.read(startingOffset=0).collect()
+        left = offsets(bench.read(startingOffset=0, failOnDataLoss="false"))
+        assert left == list(range(left[0], journal.span().next))
+
+
+def test_a_server_that_dies_in_the_middle_is_waited_for(tmp_path: Path) -> None:
+    with start_server(tmp_path, archive_enabled="false") as server:
+        session, queues = server.session, f"{server.url}/courier/v1/tenants/default/queues"
+        session.post(queues, json={"name": "orders"}, timeout=30)
+        bodies = [{"body": "x" * 1_000} for _ in range(1_000)]
+        for _ in range(20):
+            requests.post(
+                f"{queues}/orders/messages", json={"messages": bodies}, headers=dict(session.headers), timeout=30
+            )
+        port = int(server.url.rpartition(":")[2])
+        journal = Journal(server.url, server.token)
+        from courier.spark.journal import Wanted
+
+        batches = journal.read(0, 20_002, Wanted(("body", "offset")))
+        first = next(batches)
+        server.kill()
+        server._settings["port"] = port
+        server.start()
+        found = first.column("offset").to_pylist() + [
+            n for batch in batches for n in batch.column("offset").to_pylist()
+        ]
+    assert found == list(range(20_002))

@@ -1,0 +1,105 @@
+"""`messages` and `queue_minutes` computed from the journal in plain Python, one event after the other."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+MINUTE = 60_000
+ENDS = {"acked", "discarded", "purged", "cancelled"}
+PASSES = {"dead_lettered", "moved", "redriven"}
+FAILURES = {"released", "lease_expired", "dead_lettered", "discarded"}
+COUNTED = {
+    "sent": "sent", "received": "received", "acked": "acked", "released": "released", "lease_expired": "expired",
+    "dead_lettered": "dead_lettered", "discarded": "discarded", "purged": "removed", "cancelled": "removed",
+    "moved": "moved_out", "redriven": "moved_out",
+}  # fmt: skip
+NAMES = (*dict.fromkeys(COUNTED.values()), "arrived", "bytes")
+
+Event = dict[str, Any]
+Row = dict[str, Any]
+
+
+def of_messages(events: Iterable[Event]) -> list[Event]:
+    return [event for event in events if event["seq"] is not None and not event["queue"].startswith("~")]
+
+
+def detail(event: Event) -> dict[str, Any]:
+    return json.loads(event["detail"]) if event["detail"] else {}
+
+
+def messages(events: Iterable[Event]) -> dict[int, Row]:
+    rows: dict[int, Row] = {}
+    for event in of_messages(events):
+        row = rows.setdefault(
+            event["seq"],
+            {
+                "tenant": event["tenant"], "queue": event["queue"], "message_id": event["message_id"],
+                "size": event["size"], "sent_at": None, "first_received_at": None, "settled_at": None,
+                "outcome": "open", "attempts": 0, "released": 0, "expired": 0, "last_failure": None,
+            },
+        )  # fmt: skip
+        kind, at = event["kind"], event["at"]
+        if kind == "sent":
+            row["sent_at"] = at
+        if kind == "received":
+            row["attempts"] += 1
+            row["first_received_at"] = min(at, row["first_received_at"] or at)
+        row["released"] += kind == "released"
+        row["expired"] += kind == "lease_expired"
+        if kind in FAILURES:
+            row["last_failure"] = detail(event).get("reason", kind)
+        if kind in ENDS or kind == "dead_lettered":
+            row["outcome"], row["settled_at"] = kind, at
+        elif kind in PASSES:
+            row["outcome"], row["settled_at"] = "open", None
+    return rows
+
+
+def queue_minutes(events: Iterable[Event]) -> dict[tuple[str, str, int], Row]:
+    chosen = of_messages(events)
+    rows: dict[tuple[str, str, int], Row] = defaultdict(lambda: dict.fromkeys(NAMES, 0))
+    for event in chosen:
+        minute = event["at"] // MINUTE * MINUTE
+        row = rows[event["tenant"], event["queue"], minute]
+        if event["kind"] in COUNTED:
+            row[COUNTED[event["kind"]]] += 1
+        row["bytes"] += event["size"] if event["kind"] == "sent" else 0
+        if event["kind"] in PASSES:
+            rows[event["tenant"], detail(event)["target"], minute]["arrived"] += 1
+    stays = list(_stays(chosen))
+    for (tenant, queue, minute), row in rows.items():
+        end = minute + MINUTE
+        here = [stay for stay in stays if (stay["tenant"], stay["queue"]) == (tenant, queue)]
+        there = [stay["entered"] for stay in here if stay["entered"] < end <= stay["left"]]
+        row["backlog"] = len(there)
+        row["oldest_age_ms"] = end - min(there) if there else None
+        taken = sorted(s["left"] - s["sent"] for s in here if s["ended"] == "acked" and minute <= s["left"] < end)
+        row["latencies"] = taken
+    return dict(rows)
+
+
+def _stays(events: list[Event]) -> Iterable[Row]:
+    present: dict[int, Row] = {}
+    sent: dict[int, int] = {}
+    for event in events:
+        kind, seq = event["kind"], event["seq"]
+        if kind == "sent":
+            sent[seq] = event["at"]
+        if kind in ENDS or kind in PASSES:
+            yield present.pop(seq) | {"left": event["at"], "ended": kind, "sent": sent[seq]}
+        if kind == "sent" or kind in PASSES:
+            queue = event["queue"] if kind == "sent" else detail(event)["target"]
+            present[seq] = {"tenant": event["tenant"], "queue": queue, "entered": event["at"]}
+    for seq, stay in present.items():
+        yield stay | {"left": float("inf"), "ended": None, "sent": sent[seq]}
+
+
+def percentile(values: list[int], share: float) -> float | None:
+    """Between the two nearest, in proportion."""
+    if not values:
+        return None
+    place = (len(values) - 1) * share
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (place - low)
