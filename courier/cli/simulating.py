@@ -64,6 +64,8 @@ def simulate(
         raise Failure("a simulation needs numpy: install courier[spark]")
     screen, directory = Screen(json=json), data_directory(data, config)
     refuse_strangers(directory)
+    if (directory / care.DATABASE).exists():
+        raise Failure(f"{directory} already holds data; simulate into an empty directory")
     with screen.progress(unit="events") as progress:
         task = progress.add_task("simulating", total=events) if progress else None
 
