@@ -26,6 +26,7 @@ from courier.journal.simulating import Made, Plan
 from courier.journal.simulating import simulate as write_history
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite import SqliteStore, care
+from courier.storage.sqlite.connection import DATABASE
 
 ARCHIVE = "archive"
 PRINCIPAL = "simulation"
@@ -64,7 +65,7 @@ def simulate(
         raise Failure("a simulation needs numpy: install courier[spark]")
     screen, directory = Screen(json=json), data_directory(data, config)
     refuse_strangers(directory)
-    if (directory / care.DATABASE).exists():
+    if (directory / DATABASE).exists():
         raise Failure(f"{directory} already holds data; simulate into an empty directory")
     with screen.progress(unit="events") as progress:
         task = progress.add_task("simulating", total=events) if progress else None
