@@ -175,8 +175,8 @@ class Store(Protocol):
 
     async def counters(self, queue: Queue, *, now: int) -> Counters: ...
 
-    async def last_seq(self) -> int:
-        """The seq of the newest message that was ever sent."""
+    async def last_seq(self, queue: Queue) -> int:
+        """The seq of the newest message that was ever sent where the queue is."""
 
     async def advance(self, *, now: int) -> int | None:
         """Apply what time has done to every queue; returns when there is more to do, if ever."""

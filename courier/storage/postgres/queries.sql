@@ -241,7 +241,11 @@ SELECT ready, delayed, leased, bytes, sent, acked, dead, least(
 -- name: insert_journal
 -- The journal's lock is held: nobody else can take the same offsets, and nobody commits later ones earlier.
 INSERT INTO journal (start, count, at, size, events)
-SELECT coalesce((SELECT start + count FROM journal ORDER BY start DESC LIMIT 1), 0), :count, :at, :size, :events;
+SELECT coalesce(
+    (SELECT start + count FROM journal ORDER BY start DESC LIMIT 1),
+    (SELECT convert_from(value, 'UTF8')::bigint * 35184372088832 FROM meta WHERE name = 'shard'),  -- 2**45 a shard
+    0
+), :count, :at, :size, :events;
 
 -- name: span
 SELECT (SELECT start FROM journal ORDER BY start LIMIT 1) AS oldest, start + count AS next

@@ -12,6 +12,7 @@ from courier.core.errors import CourierError, MessageNotFound, QueueNotFound, Un
 from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from courier.core.receipts import Sealer
+from courier.core.shards import first_of
 from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, Signals, Span, StoredRecord
 from courier.storage.metrics import Metrics
 from courier.storage.postgres import browsing, care, passing
@@ -21,6 +22,7 @@ from courier.storage.postgres.journal import Journal
 from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, refusal
 from courier.storage.postgres.orders import Pass, Receive, Send, Settle
 from courier.storage.postgres.pool import Pool
+from courier.storage.postgres.porting import Porting, join
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.records import Records, queues_of
 from courier.storage.postgres.rows import read, to_message
@@ -40,10 +42,13 @@ FULL_LOOK_TICKS = 60
 class PostgresStore:
     """One database (or one schema of it), any number of nodes."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, shard: int = 0, seal_key: bytes | None = None) -> None:
+        """A shard other than the home gets the key of the home, so that a receipt holds in each of them."""
         self._url = url
+        self._shard = shard
+        self._seal_key = seal_key
         self._pool = Pool(url)
-        self._journal = Journal(self._pool)
+        self._journal = Journal(self._pool, first=first_of(shard))
         self._doomed: dict[int, Queue] = {}
         self._dedup_due = 0
 
@@ -55,6 +60,7 @@ class PostgresStore:
             await self._prepare()
             self._commit = GroupCommit(self._circle, self.sealer)
             self._records = Records(self._circle, self._pool, self._look_again)
+            self.porting = Porting(self._circle, self._pool)
             self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
             await self._watch.start()
         except (psycopg.Error, Unavailable) as error:
@@ -65,9 +71,24 @@ class PostgresStore:
         async with self._pool.taken() as connection:
             self._circle.space = await space_of(connection)
             await migrate(connection, self._circle.space)
-            await ask(connection, [(Q.add_meta, {"name": "seal_key", "value": fresh_key()})])
+            await self._join(connection)
             ((key,),) = (await ask(connection, [(Q.read_meta, {"name": "seal_key"})]))[0]
-        self.sealer = Sealer(bytes(key))
+        self.seal_key = bytes(key)
+        self.sealer = Sealer(self.seal_key)
+
+    async def _join(self, connection: Connection) -> None:
+        if self._shard and self._seal_key is not None:
+            refused = await join(connection, self._shard, self._seal_key)
+        else:
+            found = (await ask(connection, [(Q.read_meta, {"name": "shard"})]))[0]
+            refused = f"it is shard {int(bytes(found[0][0]))} of another store" if found else None
+            await ask(connection, [(Q.add_meta, {"name": "seal_key", "value": fresh_key()})] * (not refused))
+        if refused:
+            raise CannotOpen(f"the database cannot be used as shard {self._shard}: {refused}")
+
+    async def refresh(self) -> None:
+        """Hear now of what other nodes have changed in the control plane."""
+        await self._circle.refresh()
 
     async def close(self) -> None:
         await self._commit.close()
@@ -226,7 +247,7 @@ class PostgresStore:
             dead_count=dead,
         )
 
-    async def last_seq(self) -> int:
+    async def last_seq(self, queue: Queue) -> int:
         ((seq,),) = await self._pool.ask_one(Q.last_seq)
         return int(seq)
 
@@ -340,6 +361,9 @@ class PostgresStore:
         return await self._pool.ask_one(Q.next_due, **where)
 
     # -- journal ----------------------------------------------------------------------------------------------
+
+    async def spans(self) -> list[Span]:
+        return [await self._journal.span()]
 
     async def span(self) -> Span:
         return await self._journal.span()

@@ -330,7 +330,7 @@ class SqliteStore:
             dead_count=tally.dead,
         )
 
-    async def last_seq(self) -> int:
+    async def last_seq(self, queue: Queue) -> int:
         return self._ledger.next_seq - 1
 
     async def _on(self, queue: Queue, now: int, operation: Callable[[Tx, Queue], T]) -> T:
@@ -395,6 +395,9 @@ class SqliteStore:
         return False
 
     # -- journal ----------------------------------------------------------------------------------------------
+
+    async def spans(self) -> list[Span]:
+        return [await self.span()]
 
     async def span(self) -> Span:
         return Span(oldest=self._oldest_offset, next=self._commit.durable_offset)

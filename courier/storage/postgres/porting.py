@@ -1,0 +1,227 @@
+"""Messages between databases: some that go to a queue elsewhere, or a whole queue with all that is known of it.
+
+Rows travel as they are, by COPY, whatever columns they have. A queue that is copied stays in use: what changed
+meanwhile is found in the journal and copied again, until it is little enough to be waited for.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from courier.core.errors import QueueNotFound
+from courier.core.model import DAY, Kind, Queue, State
+from courier.core.shards import first_of
+from courier.storage.base import StoredRecord
+from courier.storage.postgres.arrays import blobs, numbers, truths
+from courier.storage.postgres.commit import Circle
+from courier.storage.postgres.journal import Journal
+from courier.storage.postgres.link import Connection, Step, ask
+from courier.storage.postgres.pool import Pool
+from courier.storage.postgres.queries import Q, load
+from courier.storage.postgres.solo import alone
+from courier.storage.postgres.transaction import CATALOG_LOCK, JOURNAL_LOCK, Transaction
+
+P = load("porting.sql")
+STEP = 2_000
+EVENTS = 10_000
+MEMORY_MS = DAY
+"""How long an arrival is remembered: far longer than it takes to let the sender know."""
+
+Traveller = tuple[Any, ...]
+"""seq, id, given, size, due_at, entered_at, lease_no, grp, death, content."""
+Cursor = tuple[int, int]
+
+
+class Porting:
+    """What a shard can do with its messages that a store on its own never needs."""
+
+    def __init__(self, circle: Circle, pool: Pool) -> None:
+        self._circle = circle
+        self._pool = pool
+        self._journal = Journal(pool)
+
+    # -- travellers -------------------------------------------------------------------------------------------
+
+    async def travellers(self, key: int, *, limit: int) -> list[Traveller]:
+        """Messages that wait under a key for a queue elsewhere."""
+        return await self._pool.ask_one(P.travellers, key=key, limit=limit)
+
+    async def arrive(self, queue: Queue, travellers: Sequence[Traveller], *, now: int) -> None:
+        """Put travellers into their queue, each once however often it comes; raises QueueNotFound if it moved on."""
+
+        async def work(tx: Transaction) -> None:
+            until_at = now + MEMORY_MS
+            where = {"key": queue.key, "seqs": numbers(sorted(t[0] for t in travellers)), "until_at": until_at}
+            (found,) = await ask(tx.connection, [(P.remember_arrivals, where)])
+            fresh = {seq for (seq,) in found}
+            new = [traveller for traveller in travellers if traveller[0] in fresh]
+            if new:
+                await ask(tx.connection, [(P.insert_arrivals, _arrivals(queue, new))])
+                _note_arrivals(tx, queue, new)
+
+        await alone(self._circle, self._pool, lambda: [self._resident(queue)], work)
+
+    def _resident(self, queue: Queue) -> Queue:
+        found = self._circle.directory.queue_of_key(queue.key)
+        if found is None:
+            raise QueueNotFound(queue.name)
+        return found
+
+    async def depart(self, key: int, seqs: Sequence[int]) -> None:
+        """Forget travellers that have arrived."""
+
+        async def work(tx: Transaction) -> None:
+            (gone,) = await ask(tx.connection, [(P.remove_travellers, {"key": key, "seqs": numbers(seqs)})])
+            change = tx.change(key)
+            for (size,) in gone:
+                change.remove(State.READY, size)
+
+        await alone(self._circle, self._pool, list, work)
+
+    # -- a whole queue ----------------------------------------------------------------------------------------
+
+    async def count(self, keys: Sequence[int]) -> int:
+        ((count,),) = await self._pool.ask_one(P.count_messages, keys=numbers(keys))
+        return int(count)
+
+    async def copy_page(self, target: "Porting", key: int, after: Cursor) -> tuple[int, Cursor | None]:
+        """Copy the next messages of a queue; how many, and where to go on, if there are more."""
+        page = await self._pool.ask_one(P.page_of_seqs, key=key, entered_at=after[0], seq=after[1], limit=STEP)
+        await self.copy_named(target, [key], [seq for _, seq in page])
+        return len(page), (page[-1] if len(page) == STEP else None)
+
+    async def copy_named(self, target: "Porting", keys: Sequence[int], seqs: Sequence[int]) -> None:
+        """Make the copies of these messages what the messages are now: changed, or gone."""
+        for first in range(0, len(seqs), STEP):
+            some = numbers(seqs[first : first + STEP])
+            where = f"queue = ANY ('{numbers(keys)}'::int[]) AND seq = ANY ('{some}'::bigint[])"
+            delete = P.delete_copies, {"keys": numbers(keys), "seqs": some}
+            await self._copy(target, "message", where, [delete])
+
+    async def copy_rest(self, target: "Porting", keys: Sequence[int]) -> None:
+        """Copy what there is besides messages: figures, groups, ids that FIFO queues remember."""
+        both = [*keys, *(-key for key in keys)]
+        await self._copy(target, "fifo", _among(keys), [(P.erase_groups, {"keys": numbers(keys)})])
+        await self._copy(target, "dedup", _among(both), [(P.erase_dedup, {"keys": numbers(both)})])
+        newest = (
+            f"{_among(keys)} AND version = (SELECT max(version) FROM tally AS other WHERE other.queue = tally.queue)"
+        )
+        await self._copy(target, "tally", newest, [(P.erase_tallies, {"keys": numbers(keys)})])
+
+    async def _copy(self, target: "Porting", table: str, where: str, before: Sequence[Step]) -> None:
+        async with self._pool.taken() as source, target._pool.taken() as goal:
+            columns = ", ".join(name for (name,) in (await ask(source, [(P.columns, {"table": table})]))[0])
+            out = f"COPY (SELECT {columns} FROM {table} WHERE {where}) TO STDOUT (FORMAT BINARY)"
+            into = f"COPY {table} ({columns}) FROM STDIN (FORMAT BINARY)"
+            await ask(goal, [("BEGIN", {}), *before])
+            await _pipe(source, out.encode(), goal, into.encode())
+            await goal.execute("COMMIT")
+
+    async def touched(self, start: int, queue_ids: set[str]) -> tuple[list[int], int]:
+        """The seqs that events from `start` on have to do with, of some queues, and the offset after these events."""
+        seqs: set[int] = set()
+        while entries := await self._journal.read(start=start, limit=EVENTS):
+            for entry in entries:
+                event = entry.event
+                target = event.detail.get("target_id") if event.detail else None
+                if event.seq is not None and (event.queue_id in queue_ids or target in queue_ids):
+                    seqs.add(event.seq)
+            start = entries[-1].offset + 1
+        return sorted(seqs), start
+
+    async def arrived_since(self, keys: Sequence[int], since: int) -> list[int]:
+        """Seqs that came from other shards: their events are in the journals there."""
+        found = await self._pool.ask_one(
+            P.arrived_since, stand_ins=numbers(-key for key in keys), until_at=since + MEMORY_MS
+        )
+        return [seq for (seq,) in found]
+
+    async def delayed(self, keys: Sequence[int], horizon: int) -> list[int]:
+        found = await self._pool.ask_one(P.delayed_seqs, keys=numbers(keys), horizon=horizon)
+        return [seq for (seq,) in found]
+
+    async def start_seqs(self, first: int) -> None:
+        await self._pool.ask_one(P.start_seqs, first=first)
+
+    async def erase(self, keys: Sequence[int]) -> None:
+        """Remove every trace of queues that do not live here, without a word in the journal."""
+        for key in keys:
+            while await self._erase_some(key):
+                pass
+        both = numbers([*keys, *(-key for key in keys)])
+        async with self._pool.taken() as connection:
+            lock = Q.lock, {"space": self._circle.space, "keys": numbers([JOURNAL_LOCK])}
+            erases = [(P.erase_groups, {"keys": both}), (P.erase_tallies, {"keys": numbers(keys)})]
+            await ask(connection, [("BEGIN", {}), lock, *erases, (P.erase_dedup, {"keys": both}), ("COMMIT", {})])
+
+    async def _erase_some(self, key: int) -> int:
+        async with self._pool.taken() as connection:
+            cursor = await connection.execute(P.erase_some, {"key": key, "limit": STEP})
+            return cursor.rowcount
+
+    async def remove_records(self, records: Iterable[StoredRecord]) -> None:
+        """Take records out of the control plane here; unlike a deleted queue, one that has left is not swept."""
+        circle = self._circle
+        async with self._pool.taken() as connection:
+            lock = Q.lock, {"space": circle.space, "keys": numbers([CATALOG_LOCK])}
+            _, _, ((present,),) = await ask(connection, [("BEGIN", {}), lock, (Q.catalog_version, {})])
+            removals: list[Step] = [
+                (P.remove_record, {"kind": r.kind, "tenant": r.tenant, "id": r.id, "version": present + 1})
+                for r in records
+            ]
+            notice = circle.notice({}, catalog=True)
+            assert notice is not None
+            version: Step = (Q.put_catalog_version, {"version": present + 1})
+            await ask(connection, [*removals, version, notice, ("COMMIT", {})])
+        await circle.refresh()
+
+
+def _among(keys: Sequence[int]) -> str:
+    return f"queue = ANY ('{numbers(keys)}'::int[])"
+
+
+async def _pipe(source: Connection, out: bytes, goal: Connection, into: bytes) -> None:
+    async with source.cursor() as reader, goal.cursor() as writer:
+        async with reader.copy(out) as rows, writer.copy(into) as copies:
+            async for block in rows:
+                await copies.write(block)
+
+
+def _arrivals(queue: Queue, travellers: Sequence[Traveller]) -> dict[str, Any]:
+    seqs, ids, givens, sizes, due_ats, entered_ats, lease_nos, grps, deaths, contents = zip(*travellers, strict=True)
+    return {
+        "key": queue.key, "seqs": numbers(seqs), "ids": blobs(ids), "givens": truths(givens), "sizes": numbers(sizes),
+        "due_ats": numbers(due_ats), "entered_ats": numbers(entered_ats), "lease_nos": numbers(lease_nos),
+        "grps": blobs(_group(queue, grp) for grp in grps), "deaths": blobs(deaths), "contents": blobs(contents),
+    }  # fmt: skip
+
+
+def _group(queue: Queue, grp: bytes | None) -> bytes | None:
+    return (grp or b"") if queue.kind is Kind.FIFO else (grp or None)
+
+
+def _note_arrivals(tx: Transaction, queue: Queue, travellers: Sequence[Traveller]) -> None:
+    change = tx.change(queue.key)
+    for _, _, _, size, _, entered_at, _, grp, _, _ in travellers:
+        change.add(State.READY, size)
+        tx.due(queue.key, entered_at + queue.settings.retention_ms)
+        if queue.kind is Kind.FIFO:
+            tx.touch_group(queue.key, _group(queue, grp))
+    tx.made_ready(queue.key, len(travellers))
+
+
+async def join(connection: Connection, number: int, seal_key: bytes) -> str | None:
+    """Make an empty database shard `number` of a store; a sentence when it is, or belongs to, something else."""
+    ((used,),) = (await ask(connection, [(P.is_used, {})]))[0]
+    if not used:
+        first = first_of(number) + 1
+        await ask(connection, [(P.join_shard, {"number": number, "seal_key": seal_key}), (P.start_seqs, {"first": first})])
+    ((present,),) = (await ask(connection, [(Q.read_meta, {"name": "shard"})]))[0] or [(None,)]
+    ((key,),) = (await ask(connection, [(Q.read_meta, {"name": "seal_key"})]))[0] or [(None,)]
+    if present is None or key is None:
+        return "it holds data of its own"
+    if bytes(key) != seal_key:
+        return "it belongs to another store"
+    if int(bytes(present)) != number:
+        return f"it is shard {int(bytes(present))}"
+    return None
+
