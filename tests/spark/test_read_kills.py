@@ -39,8 +39,8 @@ def test_a_stream_of_messages_is_exact_through_eight_kills(spark: SparkSession, 
         kills = dice(1, batches=MESSAGES // ROWS_PER_BATCH)
         log = tmp_path / "job.log"
         run_through([*command, str(ROWS_PER_BATCH), str(out)], out / "checkpoint", server, kills, log=log)
-    rows = spark.read.parquet(str(out / "table")).select("body", "attributes", "seq").collect()
+    rows = spark.read.parquet(str(out / "table")).select("body", "attributes", "seq").toArrow().to_pylist()
     assert len(rows) == MESSAGES
-    assert len({row.seq for row in rows}) == MESSAGES
-    found = {bytes(row.body).decode(): row.attributes for row in rows}
+    assert len({row["seq"] for row in rows}) == MESSAGES
+    found = {row["body"].decode(): row["attributes"] for row in rows}
     assert found == {body_of(number): f'{{"n":{number}}}' for number in range(MESSAGES)}

@@ -35,6 +35,6 @@ def quick_conf(place: Path, *, makes_classes: bool = False) -> dict[str, str]:
 
 
 def job_environ() -> dict[str, str]:
-    """The environment of a process that runs a job of the tests: it finds the tests, and none of the developer's own."""
+    """For a process that runs a job of the tests: it finds the tests, and none of the developer's own settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COURIER_")}
     return kept | {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
