@@ -1,5 +1,6 @@
 """`courier receive`, and what settles what it has leased: `ack`, `release`, `extend`."""
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -113,9 +114,19 @@ def _ack_shown(remote: Remote, queue: str, leases: list[Json]) -> int:
     return _complain(remote, leases, results)
 
 
+def _read_receipts(text: str) -> list[str]:
+    """Receipts as people write them, one a word, or the leases as `receive --json` shows them."""
+    if not text.lstrip().startswith("["):
+        return text.split()
+    try:
+        return [lease["receipt"] for lease in json.loads(text)]
+    except (ValueError, TypeError, KeyError):
+        raise usage("standard input must be receipts, or what `courier receive --json` has shown") from None
+
+
 def _settle_all(remote: Remote, queue: str, verb: str, receipts: tuple[str, ...], order: Json) -> int:
-    given = sys.stdin.read().split() if receipts == ("-",) else list(receipts)
-    if not given:
+    given = _read_receipts(sys.stdin.read()) if receipts == ("-",) else list(receipts)
+    if not given and not receipts:
         raise usage("which messages? give their receipts, or - to read them from standard input")
     results = _settle(remote, queue, verb, given, order)
     if remote.json:

@@ -94,6 +94,14 @@ def test_receipts_settle_what_was_received(courier: Courier, queue: str) -> None
     assert (counters["ready_count"], counters["delayed_count"], counters["leased_count"]) == (0, 1, 0)
 
 
+def test_what_receive_shows_as_json_can_be_piped_into_ack(courier: Courier, queue: str) -> None:
+    courier.ok("send", queue, "x", "--repeat", 3)
+    shown = courier.ok("receive", queue, "-n", 3, "--json").out.encode()
+    assert courier.ok("ack", queue, "-", stdin=shown).out.count("acked ") == 3
+    assert courier.ok("ack", queue, "-", stdin=courier.ok("receive", queue, "--json").out.encode()).out == ""
+    assert courier("ack", queue, "-", stdin=b'["no lease"]').code == 2
+
+
 def test_a_receipt_that_is_no_longer_good_fails_alone(courier: Courier, queue: str) -> None:
     courier.ok("send", queue, "x", "--repeat", 2)
     receipts = [lease["receipt"] for lease in courier.ok("receive", queue, "-n", 2, "--json").json]
