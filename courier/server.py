@@ -30,6 +30,7 @@ from courier.journal.cursors import KIND as CURSOR
 from courier.journal.cursors import Cursors
 from courier.journal.history import History
 from courier.journal.place import LocalPlace, place_of
+from courier.lake.tables import Lake
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.store import SqliteStore
 from courier.telemetry import logs
@@ -129,7 +130,8 @@ async def running(
         if archive is not None and isinstance(archive.place, LocalPlace):
             await archive.open()  # any other is opened when it can be reached
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
-        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors)
+        lake = Lake(settings.lake_place)
+        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake)
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
         async with _in_background(*jobs), deliveries.running():
