@@ -23,6 +23,7 @@ from courier.broker import Broker
 from courier.catalog import Catalog
 from courier.clock import Clock, SystemClock
 from courier.config import Settings
+from courier.core.shards import Shard
 from courier.delivery import Deliveries
 from courier.dialects.openapi import documentation
 from courier.journal.archive import Archive, Limits
@@ -45,10 +46,10 @@ from courier.web.product import Product
 from courier.web.services import Services
 
 if TYPE_CHECKING:
-    from courier.storage.postgres.store import PostgresStore
+    from courier.storage.sharded.store import ShardedStore
     from courier.web.tracing import Tracing
 
-Engine = Union[SqliteStore, "PostgresStore"]
+Engine = Union[SqliteStore, "ShardedStore"]
 
 DIALECTS = ("native", "cloudflare", "anypoint", "discue")
 
@@ -103,7 +104,7 @@ async def running(
 ) -> AsyncIterator[Node]:
     """Open the store and put everything on top of it; at the end finish and close in the opposite order."""
     clock = clock or SystemClock()
-    store = _store(settings)
+    store = _store(settings, clock)
     arrivals, catalog = Arrivals(clock), Catalog(store, clock)
     cursors = Cursors(store, clock)
     catalog.leave_to(CURSOR, cursors.learn)
@@ -142,15 +143,20 @@ async def running(
         await store.close()
 
 
-def _store(settings: Settings) -> "Engine":
+def _store(settings: Settings, clock: Clock) -> "Engine":
     if settings.store == "sqlite:":
         return SqliteStore(settings.data, min_free_bytes=settings.min_free_bytes)
     try:
         from courier.storage.postgres.store import PostgresStore  # noqa: PLC0415 - an extra that many do without
+        from courier.storage.sharded.store import ShardedStore  # noqa: PLC0415
     except ImportError:
         raise CannotOpen("store is a PostgreSQL database, which needs the extra: install courier[postgres]") from None
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)  # for the port, and for whatever is this node's own
-    return PostgresStore(settings.store)
+
+    def connect(shard: Shard, seal_key: bytes) -> PostgresStore:
+        return PostgresStore(shard.url, shard=shard.number, seal_key=seal_key)
+
+    return ShardedStore(PostgresStore(settings.store), connect, clock)
 
 
 def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock, store: "Engine") -> Deliveries:

@@ -15,6 +15,8 @@ MOST_SHARDS = 64
 ERA_SPAN = 2**38
 FIRST_ERA = MOST_SHARDS * SHARD_SPAN
 LAST_NUMBER = 2**53
+OUTBOX = 2**31 - MOST_SHARDS
+"""Queue keys from here on are the store's own: under them parcels wait for another shard; nothing of it is journaled."""
 
 
 def shard_of(offset: int) -> int:

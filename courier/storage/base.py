@@ -46,11 +46,13 @@ class Parcel(msgspec.Struct, frozen=True, gc=False):
 
     `copy_of` is the index of an earlier parcel that this one copies to a listener. A copy is not made of a parcel that
     was dropped or refused. Where the original's queue keeps no delivered messages, it leaves with its last copy.
+    A parcel that is named `once` is a duplicate when one of that name has come into the queue a short while before.
     """
 
     queue: Queue
     draft: Draft
     copy_of: int | None = None
+    once: str | None = None
 
 
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):

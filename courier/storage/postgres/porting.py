@@ -26,8 +26,10 @@ EVENTS = 10_000
 MEMORY_MS = DAY
 """How long an arrival is remembered: far longer than it takes to let the sender know."""
 
+_NEWEST = "version = (SELECT max(version) FROM tally AS other WHERE other.queue = tally.queue)"
+
 Traveller = tuple[Any, ...]
-"""seq, id, given, size, due_at, entered_at, lease_no, grp, death, content."""
+"""seq, journey, id, given, size, due_at, entered_at, lease_no, grp, death, content."""
 Cursor = tuple[int, int]
 
 
@@ -45,12 +47,16 @@ class Porting:
         """Messages that wait under a key for a queue elsewhere."""
         return await self._pool.ask_one(P.travellers, key=key, limit=limit)
 
-    async def arrive(self, queue: Queue, travellers: Sequence[Traveller], *, now: int) -> None:
+    async def arrive(self, queue: Queue, travellers: Sequence[Traveller], *, source: int, now: int) -> None:
         """Put travellers into their queue, each once however often it comes; raises QueueNotFound if it moved on."""
 
         async def work(tx: Transaction) -> None:
-            until_at = now + MEMORY_MS
-            where = {"key": queue.key, "seqs": numbers(sorted(t[0] for t in travellers)), "until_at": until_at}
+            where = {
+                "key": queue.key,
+                "seqs": numbers(traveller[0] for traveller in travellers),
+                "journeys": blobs(f"{source}:{t[0]}:{t[1]}".encode() for t in travellers),
+                "until_at": now + MEMORY_MS,
+            }
             (found,) = await ask(tx.connection, [(P.remember_arrivals, where)])
             fresh = {seq for (seq,) in found}
             new = [traveller for traveller in travellers if traveller[0] in fresh]
@@ -97,20 +103,18 @@ class Porting:
             delete = P.delete_copies, {"keys": numbers(keys), "seqs": some}
             await self._copy(target, "message", where, [delete])
 
-    async def copy_rest(self, target: "Porting", keys: Sequence[int]) -> None:
+    async def copy_rest(self, target: "Porting", queues: Sequence[Queue]) -> None:
         """Copy what there is besides messages: figures, groups, ids that FIFO queues remember."""
+        keys = [queue.key for queue in queues]
         both = [*keys, *(-key for key in keys)]
         await self._copy(target, "fifo", _among(keys), [(P.erase_groups, {"keys": numbers(keys)})])
         await self._copy(target, "dedup", _among(both), [(P.erase_dedup, {"keys": numbers(both)})])
-        newest = (
-            f"{_among(keys)} AND version = (SELECT max(version) FROM tally AS other WHERE other.queue = tally.queue)"
-        )
-        await self._copy(target, "tally", newest, [(P.erase_tallies, {"keys": numbers(keys)})])
+        await self._copy(target, "tally", f"{_among(keys)} AND {_NEWEST}", [(P.erase_tallies, {"keys": numbers(keys)})])
 
     async def _copy(self, target: "Porting", table: str, where: str, before: Sequence[Step]) -> None:
         async with self._pool.taken() as source, target._pool.taken() as goal:
             columns = ", ".join(name for (name,) in (await ask(source, [(P.columns, {"table": table})]))[0])
-            out = f"COPY (SELECT {columns} FROM {table} WHERE {where}) TO STDOUT (FORMAT BINARY)"
+            out = f"COPY (SELECT {columns} FROM {table} WHERE {where}) TO STDOUT (FORMAT BINARY)"  # noqa: S608 - ours
             into = f"COPY {table} ({columns}) FROM STDIN (FORMAT BINARY)"
             await ask(goal, [("BEGIN", {}), *before])
             await _pipe(source, out.encode(), goal, into.encode())
@@ -142,8 +146,9 @@ class Porting:
     async def start_seqs(self, first: int) -> None:
         await self._pool.ask_one(P.start_seqs, first=first)
 
-    async def erase(self, keys: Sequence[int]) -> None:
+    async def erase(self, queues: Sequence[Queue]) -> None:
         """Remove every trace of queues that do not live here, without a word in the journal."""
+        keys = [queue.key for queue in queues]
         for key in keys:
             while await self._erase_some(key):
                 pass
@@ -180,14 +185,14 @@ def _among(keys: Sequence[int]) -> str:
 
 
 async def _pipe(source: Connection, out: bytes, goal: Connection, into: bytes) -> None:
-    async with source.cursor() as reader, goal.cursor() as writer:
-        async with reader.copy(out) as rows, writer.copy(into) as copies:
-            async for block in rows:
-                await copies.write(block)
+    reader, writer = source.cursor(), goal.cursor()
+    async with reader.copy(out) as rows, writer.copy(into) as copies:
+        async for block in rows:
+            await copies.write(block)
 
 
 def _arrivals(queue: Queue, travellers: Sequence[Traveller]) -> dict[str, Any]:
-    seqs, ids, givens, sizes, due_ats, entered_ats, lease_nos, grps, deaths, contents = zip(*travellers, strict=True)
+    seqs, _, ids, givens, sizes, due_ats, entered_ats, lease_nos, grps, deaths, contents = zip(*travellers, strict=True)
     return {
         "key": queue.key, "seqs": numbers(seqs), "ids": blobs(ids), "givens": truths(givens), "sizes": numbers(sizes),
         "due_ats": numbers(due_ats), "entered_ats": numbers(entered_ats), "lease_nos": numbers(lease_nos),
@@ -201,7 +206,7 @@ def _group(queue: Queue, grp: bytes | None) -> bytes | None:
 
 def _note_arrivals(tx: Transaction, queue: Queue, travellers: Sequence[Traveller]) -> None:
     change = tx.change(queue.key)
-    for _, _, _, size, _, entered_at, _, grp, _, _ in travellers:
+    for _, _, _, _, size, _, entered_at, _, grp, _, _ in travellers:
         change.add(State.READY, size)
         tx.due(queue.key, entered_at + queue.settings.retention_ms)
         if queue.kind is Kind.FIFO:
@@ -214,7 +219,9 @@ async def join(connection: Connection, number: int, seal_key: bytes) -> str | No
     ((used,),) = (await ask(connection, [(P.is_used, {})]))[0]
     if not used:
         first = first_of(number) + 1
-        await ask(connection, [(P.join_shard, {"number": number, "seal_key": seal_key}), (P.start_seqs, {"first": first})])
+        await ask(
+            connection, [(P.join_shard, {"number": number, "seal_key": seal_key}), (P.start_seqs, {"first": first})]
+        )
     ((present,),) = (await ask(connection, [(Q.read_meta, {"name": "shard"})]))[0] or [(None,)]
     ((key,),) = (await ask(connection, [(Q.read_meta, {"name": "seal_key"})]))[0] or [(None,)]
     if present is None or key is None:
@@ -224,4 +231,3 @@ async def join(connection: Connection, number: int, seal_key: bytes) -> str | No
     if int(bytes(present)) != number:
         return f"it is shard {int(bytes(present))}"
     return None
-

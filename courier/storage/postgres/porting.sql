@@ -15,14 +15,16 @@ SELECT attname::text FROM pg_attribute
 WHERE attrelid = (:table)::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum;
 
 -- name: travellers
--- Messages that wait to be carried to another shard, oldest first.
-SELECT seq, id, given, size, due_at, entered_at, lease_no, grp, death, content FROM message
+-- Messages that wait to be carried to another shard, oldest first; `xmin`, the transaction that put one on its way,
+-- tells one journey of a message from the next.
+SELECT seq, xmin::text, id, given, size, due_at, entered_at, lease_no, grp, death, content FROM message
 WHERE queue = :key AND state = 1 ORDER BY due_at, seq LIMIT :limit;
 
 -- name: remember_arrivals
--- Those that have not come before.
+-- Those whose journey has not ended before.
 INSERT INTO dedup (queue, dedup_id, until_at, seq, id)
-SELECT -(:key)::int, int8send(seq), :until_at, seq, ''::bytea FROM unnest((:seqs)::bigint[]) AS seq ORDER BY seq
+SELECT -(:key)::int, journey, :until_at, seq, ''::bytea
+FROM unnest((:seqs)::bigint[], (:journeys)::bytea[]) AS new (seq, journey) ORDER BY seq
 ON CONFLICT (queue, dedup_id) DO NOTHING RETURNING seq;
 
 -- name: insert_arrivals

@@ -117,13 +117,13 @@ def fence_record(queue: Queue) -> StoredRecord:
 
 
 def shard_record(shard: Shard) -> StoredRecord:
-    return StoredRecord(kind=SHARD, tenant="", id=str(shard.number), document=_encode(shard), slot=f"shard/{shard.name}")
+    return StoredRecord(
+        kind=SHARD, tenant="", id=str(shard.number), document=_encode(shard), slot=f"shard/{shard.name}"
+    )
 
 
 def relocation_record(relocation: Relocation) -> StoredRecord:
-    return StoredRecord(
-        kind=RELOCATION, tenant=relocation.tenant, id=relocation.queue_id, document=_encode(relocation)
-    )
+    return StoredRecord(kind=RELOCATION, tenant=relocation.tenant, id=relocation.queue_id, document=_encode(relocation))
 
 
 def queue_record(queue: Queue) -> StoredRecord:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from courier.core.model import DAY, Kind, Queue, QueueSettings
+from courier.core.shards import MOST_SHARDS, OUTBOX
 from courier.storage.base import Directory, StoredRecord
 from courier.storage.sharded.places import FENCE, KINDS, Fence, Places, queues_in
 
-OUTBOX = 2**31 - 1_000
-"""No queue ever gets such a key."""
 OUTBOX_SETTINGS = QueueSettings(lease_ms=10_000, retention_ms=14 * DAY, archive_bodies=False)
 
 
@@ -34,9 +33,7 @@ def stand_in(queue: Queue) -> Queue:
 class Residents:
     """The queues that live on one shard, as the records in its own database say."""
 
-    def __init__(
-        self, number: int, places: Places, catalog: Directory, on_news: Callable[[set[int]], None]
-    ) -> None:
+    def __init__(self, number: int, places: Places, catalog: Directory, on_news: Callable[[set[int]], None]) -> None:
         self._number = number
         self._places = places
         self._catalog = catalog
@@ -48,7 +45,7 @@ class Residents:
         if key < 0:
             known = self._catalog.queue_of_key(-key)
             return None if known is None else stand_in(known)
-        if key >= OUTBOX:
+        if OUTBOX <= key < OUTBOX + MOST_SHARDS:
             return outbox(key - OUTBOX)
         return self._own(key)
 
@@ -66,6 +63,10 @@ class Residents:
 
     def fence(self, keys: Sequence[int]) -> None:
         self._fenced.update(keys)
+
+    def fence_by(self, records: Sequence[StoredRecord]) -> None:
+        """Exactly these, of all records there are."""
+        self._fenced = set(_fenced_keys(records))
 
     def unfence(self, keys: Sequence[int]) -> None:
         self._fenced.difference_update(keys)
