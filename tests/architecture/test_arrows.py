@@ -14,7 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "clock": set(),
     "waiting": {"clock"},
     "storage.base": {"core"},
-    "storage.*": {"core", "clock", "storage.base", "storage.metrics", "telemetry.histogram"},
+    "storage.*": {"core", "clock", "storage.base", "storage.metrics", "storage.staging", "telemetry.histogram"},
     "catalog": {"core", "clock", "storage.base"},
     "broker": OUR_WORDS,
     "upkeep": OUR_WORDS | {"telemetry"},
