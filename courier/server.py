@@ -21,6 +21,7 @@ from courier import __version__
 from courier.auth.gate import Gate, open_gate
 from courier.broker import Broker
 from courier.catalog import Catalog
+from courier.claims import Claims
 from courier.clock import Clock, SystemClock
 from courier.config import Settings
 from courier.delivery import Deliveries
@@ -30,6 +31,7 @@ from courier.journal.cursors import Cursors
 from courier.journal.history import History
 from courier.journal.place import LocalPlace, place_of
 from courier.lake.tables import Lake
+from courier.stages import Stages
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.store import SqliteStore
 from courier.telemetry import logs
@@ -128,7 +130,20 @@ async def running(
             await archive.open()  # any other is opened when it can be reached
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
         lake = Lake(settings.lake_place)
-        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake)
+        services = Services(
+            broker,
+            catalog,
+            gate,
+            clock,
+            store.sealer,
+            settings,
+            deliveries,
+            history,
+            cursors,
+            lake,
+            Claims(store, clock),
+            Stages(store, broker, clock),
+        )
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
         async with _in_background(*jobs), deliveries.running():

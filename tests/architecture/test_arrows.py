@@ -17,6 +17,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "storage.*": {"core", "clock", "storage.base", "storage.metrics", "storage.staging", "telemetry.histogram"},
     "catalog": {"core", "clock", "storage.base"},
     "broker": OUR_WORDS,
+    "claims": OUR_WORDS,
+    "stages": OUR_WORDS | {"storage.staging"},
     "upkeep": OUR_WORDS | {"telemetry"},
     "delivery": OUR_WORDS | {"config", "telemetry"},
     "journal": {"core", "clock", "storage.base"},
@@ -25,12 +27,38 @@ MAY_IMPORT: dict[str, set[str]] = {
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
     "auth": OUR_WORDS | {"config", "web"},
-    "web": OUR_WORDS | {"config", "auth", "telemetry", "delivery", "journal", "lake"},
+    "web": OUR_WORDS | {"claims", "stages", "config", "auth", "telemetry", "delivery", "journal", "lake"},
     "dialects": {"core", "web"},
-    "dialects.*": {"core", "clock", "catalog", "broker", "config", "auth", "web", "journal", "lake", "delivery"}
+    "dialects.*": {
+        "core",
+        "clock",
+        "catalog",
+        "broker",
+        "claims",
+        "stages",
+        "config",
+        "auth",
+        "web",
+        "journal",
+        "lake",
+        "delivery",
+    }
     | {"dialects"},
     "server": OUR_WORDS
-    | {"config", "auth", "web", "telemetry", "upkeep", "delivery", "journal", "lake", "dialects", "dialects.*"}
+    | {
+        "claims",
+        "stages",
+        "config",
+        "auth",
+        "web",
+        "telemetry",
+        "upkeep",
+        "delivery",
+        "journal",
+        "lake",
+        "dialects",
+        "dialects.*",
+    }
     | {"storage.*"},
     "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"}
     | {"spark", "lake", "report"},

@@ -404,6 +404,9 @@ VALUES (:target, :name, :part, :chunk, :count, :now, :keys, :parcels) ON CONFLIC
 -- Its chunks, in their order, without what is in them.
 SELECT part, chunk, count FROM stage WHERE target = :target AND name = :name ORDER BY part, chunk FOR UPDATE;
 
+-- name: stage_keys
+SELECT DISTINCT keys FROM stage WHERE target = :target AND name = ANY (:names);
+
 -- name: read_chunk
 SELECT parcels FROM stage WHERE target = :target AND name = :name AND part = :part AND chunk = :chunk;
 
