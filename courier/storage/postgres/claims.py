@@ -24,7 +24,6 @@ from courier.storage.postgres.queries import Q
 from courier.storage.postgres.rows import Row, encode, read, to_message
 from courier.storage.postgres.settling import Desk
 from courier.storage.postgres.transaction import Transaction
-from courier.storage.postgres.watch import Watch
 
 T = TypeVar("T")
 
@@ -40,13 +39,15 @@ class Claims:
     if TYPE_CHECKING:
         _pool: Pool
         _directory: Directory
-        _watch: Watch
 
         async def _alone(
             self, queue: Queue, now: int, work: Callable[[Transaction, Queue], Awaitable[T]], also: Queue | None = None
         ) -> T: ...
 
         def _known(self, queue: Queue) -> Queue: ...
+
+        @property
+        def leads(self) -> bool: ...
 
     _claims_due = 0
 
@@ -118,7 +119,7 @@ class Claims:
 
     async def _finish_claims(self, now: int) -> None:
         """What a node that died has left undone."""
-        if not self._watch.leads or self._claims_due > now:
+        if not self.leads or self._claims_due > now:
             return
         self._claims_due = now + MINUTE
         for (key,) in await self._pool.ask_one(Q.decided_queues):

@@ -23,7 +23,6 @@ from courier.storage.postgres.rows import encode
 from courier.storage.postgres.sending import Intake, Memory, dedup_key
 from courier.storage.postgres.solo import alone
 from courier.storage.postgres.transaction import Transaction
-from courier.storage.postgres.watch import Watch
 from courier.storage.staging import MEMORY_MS, STAGE_MS, unpack
 
 _keys = msgspec.msgpack.Decoder(set[int]).decode
@@ -36,8 +35,10 @@ class Stages:
         _circle: Circle
         _pool: Pool
         _directory: Directory
-        _watch: Watch
         sealer: Sealer
+
+        @property
+        def leads(self) -> bool: ...
 
     _stages_due = 0
 
@@ -112,7 +113,7 @@ class Stages:
 
     async def _forget_stages(self, now: int) -> None:
         """What nobody has published, and series that ended long ago."""
-        while self._watch.leads and self._stages_due <= now:
+        while self.leads and self._stages_due <= now:
             async with self._pool.taken() as connection:
                 stages = await connection.execute(Q.forget_stages, {"until": now - STAGE_MS, "limit": 100})
                 where = {"until": now - MEMORY_MS, "limit": passing.STEP}

@@ -128,6 +128,10 @@ class SqliteStore(Claims, Stages):
     def metrics(self) -> Metrics:
         return self._commit.metrics
 
+    def holds(self, duty: str) -> bool:
+        """Nobody else is there to do anything."""
+        return True
+
     @property
     def unavailable_reason(self) -> str | None:
         """Why the store takes no messages now, if so."""
