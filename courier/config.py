@@ -80,6 +80,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     archive_age_ms: Milliseconds = 30 * DAY
     archive_bytes: Bytes = 50 * 1024 * MIB
     """The archive forgets what is older than its age or exceeds its size, unless a cursor holds it."""
+    lake: Path | None = None
+    """Where the pipeline keeps its tables, which stats answer from; unset is `<data>/lake`."""
 
     delivery_allow: tuple[str, ...] = ()
     """Networks such as `10.0.0.0/8` that listeners may be in; others that are not public are refused."""
@@ -95,6 +97,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     otel_endpoint: str | None = None
     """Where traces go, such as `http://localhost:4318`; needs the extra `tracing`."""
     dialects: DialectSettings = DialectSettings()
+
+    @property
+    def lake_place(self) -> Path:
+        return self.data / "lake" if self.lake is None else self.lake
 
 
 class ConfigError(Exception):
@@ -129,7 +135,7 @@ KEYS: dict[str, Any] = dict(_leaves(Settings))
 """Every key and the type of its value."""
 
 VARIABLES = {f"COURIER_{key.upper().replace('.', '_')}": key for key in KEYS}
-CLIENT_VARIABLES = {"COURIER_CONFIG", "COURIER_URL", "COURIER_TOKEN", "COURIER_TENANT", "COURIER_LAKE"}
+CLIENT_VARIABLES = {"COURIER_CONFIG", "COURIER_URL", "COURIER_TOKEN", "COURIER_TENANT"}
 """What the command line reads; a server started from the same shell must not stumble over it."""
 
 

@@ -26,9 +26,11 @@ from courier.config import Settings
 from courier.delivery import Deliveries
 from courier.dialects.openapi import documentation
 from courier.journal.archive import Archive, Limits
+from courier.journal.cursors import KIND as CURSOR
 from courier.journal.cursors import Cursors
 from courier.journal.history import History
 from courier.journal.place import LocalPlace, place_of
+from courier.lake.tables import Lake
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.store import SqliteStore
 from courier.telemetry import logs
@@ -85,6 +87,7 @@ class Wakers(msgspec.Struct, frozen=True):
 
     ready: Callable[[int, int], None]
     due: Callable[[int], None]
+    duties_changed: Callable[[], None]
 
 
 # -- inside ---------------------------------------------------------------------------------------------------
@@ -103,6 +106,7 @@ async def running(
     store = _store(settings)
     arrivals, catalog = Arrivals(clock), Catalog(store, clock)
     cursors = Cursors(store, clock)
+    catalog.leave_to(CURSOR, cursors.learn)
     timekeeper = Timekeeper(
         store,
         clock,
@@ -113,20 +117,21 @@ async def running(
     archive = _archive(settings, store, clock, cursors) if settings.archive_enabled else None
     history = History(store, archive)
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
-    deliveries = _deliveries(settings, broker, catalog, clock)
+    deliveries = _deliveries(settings, broker, catalog, clock, store)
 
     def ready(queue_key: int, count: int) -> None:
         arrivals.ready(queue_key, count)
         deliveries.ready(queue_key, count)
 
-    await store.open(directory=catalog, signals=Wakers(ready, timekeeper.due))
+    await store.open(directory=catalog, signals=Wakers(ready, timekeeper.due, deliveries.duties_changed))
     try:
         await catalog.load()
         await cursors.load()
         if archive is not None and isinstance(archive.place, LocalPlace):
             await archive.open()  # any other is opened when it can be reached
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
-        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors)
+        lake = Lake(settings.lake_place)
+        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake)
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
         async with _in_background(*jobs), deliveries.running():
@@ -148,7 +153,7 @@ def _store(settings: Settings) -> "Engine":
     return PostgresStore(settings.store)
 
 
-def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock) -> Deliveries:
+def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock, store: "Engine") -> Deliveries:
     return Deliveries(
         broker,
         catalog,
@@ -156,6 +161,8 @@ def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clo
         allow=[ipaddress.ip_network(network) for network in settings.delivery_allow],
         disable_ms=settings.delivery_disable_ms,
         liveness_ms=settings.delivery_liveness_ms,
+        holds=store.holds,
+        shared=not isinstance(store, SqliteStore),
     )
 
 

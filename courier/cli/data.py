@@ -22,6 +22,16 @@ Config = Annotated[
     ),
 ]
 
+LakePlace = Annotated[
+    Path | None,
+    Parameter(
+        name="--lake",
+        group=PLACE,
+        metavar="DIR",
+        help="The folder of the tables. [env var: COURIER_LAKE] [default: courier-data/lake]",
+    ),
+]
+
 
 def read_settings(flags: dict[str, object], config: Path | None) -> Settings:
     """The settings a server would have with these flags."""
@@ -33,3 +43,8 @@ def read_settings(flags: dict[str, object], config: Path | None) -> Settings:
 
 def data_directory(data: Path | None, config: Path | None) -> Path:
     return read_settings({"data": data}, config).data
+
+
+def lake_directory(lake: Path | None) -> Path:
+    """Where the tables are, as a server with the same environment would find them."""
+    return read_settings({"lake": lake}, None).lake_place

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from courier.cli.connection import SERVER, Server
+from courier.cli.data import LakePlace, lake_directory
 from courier.cli.exits import Exit, Failure, usage
 from courier.cli.options import Duration, Flag
 from courier.cli.quantities import show_count
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 app = App(name="pipeline", help="Turn the journal into tables for data people, with Spark.", help_epilogue="")
 
-LAKE = Path("courier-lake")
 SPARK_LOG = Path("_logs") / "spark.log"
 """What Spark itself has to say, below the lake."""
 
@@ -28,7 +28,7 @@ def run(
     *,
     once: Flag = False,
     every: Duration | None = None,
-    lake: Annotated[Path, Parameter(env_var="COURIER_LAKE", metavar="PATH")] = LAKE,
+    lake: LakePlace = None,
     master: Annotated[str, Parameter(metavar="URL")] = "local[*]",
     rows_per_batch: Annotated[int, Parameter(metavar="N")] = 500_000,
     server: Server = SERVER,
@@ -41,8 +41,6 @@ def run(
         Return when all that there is has been taken in. [default]
     every
         Go on and look for more every so often, until interrupted.
-    lake
-        The folder of the tables.
     master
         The Spark to run on, such as local[4] or spark://host:7077.
     rows_per_batch
@@ -52,7 +50,7 @@ def run(
         raise usage("--once and --every contradict each other")
     _require_spark()
     server.client.get("/courier/v1/whoami")  # a wrong address or token is told before Spark is started
-    _run(server, lake=lake, master=master, every_ms=every, rows_per_batch=rows_per_batch)
+    _run(server, lake=lake_directory(lake), master=master, every_ms=every, rows_per_batch=rows_per_batch)
 
 
 def _require_spark() -> None:

@@ -81,8 +81,8 @@ def _local(at: int) -> datetime:
 
 def show_count(count: int, noun: str) -> str:
     """`1 message`, `1,200 messages`."""
-    return f"{count:,} {noun if count == 1 else _plural(noun)}"
+    return f"{count:,} {noun if count == 1 else plural(noun)}"
 
 
-def _plural(noun: str) -> str:
+def plural(noun: str) -> str:
     return noun[:-1] + "ies" if noun.endswith("y") else noun + "s"

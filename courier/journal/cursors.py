@@ -1,6 +1,8 @@
 """Named cursors: how far readers of the journal have come, so that nothing is forgotten before they have read it."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import msgspec
 
@@ -33,6 +35,13 @@ class Cursors:
             if record.kind == KIND:
                 self._cursors[record.id] = msgspec.msgpack.decode(record.document, type=Cursor)
 
+    def learn(self, record: StoredRecord, present: bool) -> None:
+        """Another node has moved or deleted a cursor."""
+        if present:
+            self._cursors[record.id] = msgspec.msgpack.decode(record.document, type=Cursor)
+        else:
+            self._cursors.pop(record.id, None)
+
     def all(self) -> list[Cursor]:
         return sorted(self._cursors.values(), key=lambda cursor: cursor.name)
 
@@ -42,7 +51,7 @@ class Cursors:
 
     async def advance(self, name: str, offset: int) -> Cursor:
         """Move a cursor to `offset`, or make it there; one that is further on stays where it is."""
-        async with self._writing:
+        async with self._turn():
             known = self._cursors.get(name)
             if known is not None and known.offset >= offset:
                 return known
@@ -52,11 +61,17 @@ class Cursors:
             return cursor
 
     async def delete(self, name: str) -> None:
-        async with self._writing:
+        async with self._turn():
             if name not in self._cursors:
                 raise CursorNotFound(name)
             await self._store.change_records(delete=[_stored(self._cursors[name])])
             del self._cursors[name]
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """One change at a time, here and on all nodes, by whoever knows what the others have done."""
+        async with self._writing, self._store.changing():
+            yield
 
 
 def _stored(cursor: Cursor) -> StoredRecord:

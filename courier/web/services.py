@@ -11,6 +11,7 @@ from courier.core.receipts import Sealer
 from courier.delivery import Deliveries
 from courier.journal.cursors import Cursors
 from courier.journal.history import History
+from courier.lake.tables import Lake
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -24,3 +25,4 @@ class Services(msgspec.Struct, frozen=True):
     deliveries: Deliveries
     history: History
     cursors: Cursors
+    lake: Lake

@@ -20,17 +20,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "upkeep": OUR_WORDS | {"telemetry"},
     "delivery": OUR_WORDS | {"config", "telemetry"},
     "journal": {"core", "clock", "storage.base"},
+    "lake": {"core", "clock", "journal"},
     "spark": {"journal.schema"},
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
     "auth": OUR_WORDS | {"config", "web"},
-    "web": OUR_WORDS | {"config", "auth", "telemetry", "delivery", "journal"},
+    "web": OUR_WORDS | {"config", "auth", "telemetry", "delivery", "journal", "lake"},
     "dialects": {"core", "web"},
-    "dialects.*": {"core", "clock", "catalog", "broker", "config", "auth", "web", "journal", "delivery", "dialects"},
+    "dialects.*": {"core", "clock", "catalog", "broker", "config", "auth", "web", "journal", "lake", "delivery"}
+    | {"dialects"},
     "server": OUR_WORDS
-    | {"config", "auth", "web", "telemetry", "upkeep", "delivery", "journal", "dialects", "dialects.*", "storage.*"},
+    | {"config", "auth", "web", "telemetry", "upkeep", "delivery", "journal", "lake", "dialects", "dialects.*"}
+    | {"storage.*"},
     "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"}
-    | {"spark"},
+    | {"spark", "lake", "report"},
 }
 """What each part may import besides itself and the package root; `.*` stands for each folder of its own."""
 

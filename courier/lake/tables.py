@@ -1,0 +1,126 @@
+"""The lake's tables as anybody may read them: folders of Parquet, opened by pyarrow, without Spark.
+
+The pipeline replaces files whole while somebody reads. A file that has gone since it was listed has been replaced by
+others, so the table is listed and read again.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+T = TypeVar("T")
+
+EVENTS, MESSAGES, QUEUE_MINUTES = "events", "messages", "queue_minutes"
+LISTENER_MINUTES, DEAD_LETTERS, TENANT_USAGE = "listener_minutes", "dead_letters", "tenant_usage"
+TABLES = (EVENTS, MESSAGES, QUEUE_MINUTES, LISTENER_MINUTES, DEAD_LETTERS, TENANT_USAGE)
+
+CHECKPOINT = "_checkpoint"
+DELTA_LOG = "_delta_log"
+HIDDEN = ("_", ".")
+"""How the names of files and folders begin that are not for readers."""
+TRIES = 5
+
+
+class Freshness(msgspec.Struct, frozen=True):
+    """The last batch that is in every table, and the offset, of each shard of the journal, up to which it goes."""
+
+    batch: int
+    offsets: dict[str, int]
+
+
+class Lake:
+    """Tables below one folder; any of them may not be there yet."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def has(self, table: str) -> bool:
+        return bool(self.files(table))
+
+    def files(self, table: str, *, since_day: str = "") -> list[Path]:
+        """The files that a table consists of; of one with a folder for each day, those of `since_day` and later."""
+        folder = self.root / table
+        found = _delta_files(folder) if (folder / DELTA_LOG).is_dir() else _parquet_files(folder)
+        return [path for path in found if not since_day or (_day_of(path) or since_day) >= since_day]
+
+    def read(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        where: "pc.Expression | None" = None,
+        since_day: str = "",
+    ) -> "pa.Table":
+        """Rows of a table that `where` holds for; a column that no file has is null."""
+        return _persistently(lambda: _read(self.files(table, since_day=since_day), columns, where))
+
+    def freshness(self) -> Freshness | None:
+        """Up to where all tables are complete; None when no batch has been finished."""
+        return _persistently(lambda: _last_commit(self.root / CHECKPOINT))
+
+
+def _persistently(read: Callable[[], T]) -> T:
+    for _ in range(TRIES - 1):
+        try:
+            return read()
+        except FileNotFoundError:
+            continue
+    return read()
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(HIDDEN))
+        found += (Path(place, name) for name in sorted(names) if _is_data(name))
+    return found
+
+
+def _is_data(name: str) -> bool:
+    return name.endswith(".parquet") and not name.startswith(HIDDEN)
+
+
+def _delta_files(folder: Path) -> list[Path]:
+    from deltalake import DeltaTable  # noqa: PLC0415 - an extra that only tables of this format need
+
+    return sorted(Path(uri.removeprefix("file://")) for uri in DeltaTable(str(folder)).file_uris())
+
+
+def _day_of(path: Path) -> str | None:
+    return next((part[4:] for part in path.parts if part.startswith("day=")), None)
+
+
+def _read(files: Sequence[Path], columns: Sequence[str] | None, where: "pc.Expression | None") -> "pa.Table":
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.dataset as ds  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    if not files:
+        return pa.table({name: pa.nulls(0) for name in columns or ()})
+    # Columns are only ever added, so the file that was written last has them all.
+    schema = pq.read_schema(max(files, key=lambda path: path.stat().st_mtime_ns))
+    present = [name for name in schema.names if columns is None or name in columns]
+    rows = ds.dataset([str(path) for path in files], schema=schema, format="parquet").to_table(present, filter=where)
+    for name in columns or ():
+        if name not in present:
+            rows = rows.append_column(name, pa.nulls(rows.num_rows))
+    return rows if columns is None else rows.select(list(columns))
+
+
+def _last_commit(checkpoint: Path) -> Freshness | None:
+    """What Spark has noted: `commits/N` says that batch N is done, the last line of `offsets/N` where it ended."""
+    done = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*") if path.name.isdecimal()]
+    if not done:
+        return None
+    batch = max(done)
+    *_, ended = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
+    offsets = {shard.replace("offset", "0"): offset for shard, offset in json.loads(ended).items()}
+    return Freshness(batch, offsets)
