@@ -56,7 +56,7 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._names: dict[str, bytes] = {}
-        self._loader: Transformer | None = None
+        self._loader: Any = None
 
     @classmethod
     async def to(cls, **where: Any) -> Self:
@@ -131,7 +131,8 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         if self._loader is None:
             self._loader = Transformer(self)
         self._loader.set_pgresult(result, format=_BINARY)
-        return self._loader.load_rows(0, result.ntuples, tuple)
+        rows: Rows = self._loader.load_rows(0, result.ntuples, tuple)
+        return rows
 
 
 async def _ready(loop: asyncio.AbstractEventLoop, socket: int, *, writing: bool) -> None:
