@@ -328,10 +328,10 @@ WHERE node.locktype = 'advisory' AND node.objsubid = 2 AND node.granted
 
 -- name: hold
 -- Locks that last as long as the session.
-SELECT pg_advisory_lock(:space, key) FROM unnest((:keys)::int[]) AS key;
+SELECT pg_advisory_lock((:space)::int, key) FROM unnest((:keys)::int[]) AS key;
 
 -- name: try_to_hold
-SELECT key, pg_try_advisory_lock(:space, key) FROM unnest((:keys)::int[]) AS key;
+SELECT key, pg_try_advisory_lock((:space)::int, key) FROM unnest((:keys)::int[]) AS key;
 
 -- name: let_go
-SELECT pg_advisory_unlock(:space, key) FROM unnest((:keys)::int[]) AS key;
+SELECT pg_advisory_unlock((:space)::int, key) FROM unnest((:keys)::int[]) AS key;

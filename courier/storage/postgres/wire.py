@@ -23,7 +23,7 @@ _PARAMETER = re.compile(r"%\((\w+)\)s")
 _TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
 _TUPLES, _COMMAND = pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK
 _ABORTED, _SYNC = pq.ExecStatus.PIPELINE_ABORTED, pq.ExecStatus.PIPELINE_SYNC
-_UNKNOWN, _BOOLEAN, _BIGINT, _BYTEA = 0, 16, 20, 17
+_UNKNOWN, _BOOLEAN, _BIGINT, _BYTEA, _DOUBLE = 0, 16, 20, 17, 701
 
 
 @lru_cache(maxsize=1_000)
@@ -47,6 +47,8 @@ def _written(value: Any) -> tuple[bytes | None, int, pq.Format]:
         return value.encode(), _UNKNOWN, _TEXT
     if kind is bool:
         return b"t" if value else b"f", _BOOLEAN, _TEXT
+    if kind is float:
+        return repr(value).encode(), _DOUBLE, _TEXT
     return b"%d" % value, _BIGINT, _TEXT
 
 
