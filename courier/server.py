@@ -26,6 +26,7 @@ from courier.config import Settings
 from courier.delivery import Deliveries
 from courier.dialects.openapi import documentation
 from courier.journal.archive import Archive, Limits
+from courier.journal.cursors import KIND as CURSOR
 from courier.journal.cursors import Cursors
 from courier.journal.history import History, Past
 from courier.journal.place import LocalPlace, place_of
@@ -86,6 +87,7 @@ class Wakers(msgspec.Struct, frozen=True):
 
     ready: Callable[[int, int], None]
     due: Callable[[int], None]
+    duties_changed: Callable[[], None]
 
 
 # -- inside ---------------------------------------------------------------------------------------------------
@@ -104,6 +106,7 @@ async def running(
     store = _store(settings)
     arrivals, catalog = Arrivals(clock), Catalog(store, clock)
     cursors = Cursors(store, clock)
+    catalog.leave_to(CURSOR, cursors.learn)
     timekeeper = Timekeeper(
         store,
         clock,
@@ -114,13 +117,13 @@ async def running(
     archive = _archive(settings, store, clock, cursors) if settings.archive_enabled else None
     history = History(Past(store, archive))
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
-    deliveries = _deliveries(settings, broker, catalog, clock)
+    deliveries = _deliveries(settings, broker, catalog, clock, store)
 
     def ready(queue_key: int, count: int) -> None:
         arrivals.ready(queue_key, count)
         deliveries.ready(queue_key, count)
 
-    await store.open(directory=catalog, signals=Wakers(ready, timekeeper.due))
+    await store.open(directory=catalog, signals=Wakers(ready, timekeeper.due, deliveries.duties_changed))
     try:
         await catalog.load()
         await cursors.load()
@@ -150,7 +153,7 @@ def _store(settings: Settings) -> "Engine":
     return PostgresStore(settings.store)
 
 
-def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock) -> Deliveries:
+def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock, store: "Engine") -> Deliveries:
     return Deliveries(
         broker,
         catalog,
@@ -158,6 +161,8 @@ def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clo
         allow=[ipaddress.ip_network(network) for network in settings.delivery_allow],
         disable_ms=settings.delivery_disable_ms,
         liveness_ms=settings.delivery_liveness_ms,
+        holds=store.holds,
+        shared=not isinstance(store, SqliteStore),
     )
 
 

@@ -1,6 +1,8 @@
 """Named cursors: how far readers of the journal have come, so that nothing is forgotten before they have read it."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import msgspec
 
@@ -35,6 +37,14 @@ class Cursors:
                 cursor = msgspec.msgpack.decode(record.document, type=Cursor)
                 self._cursors[_key(cursor)] = cursor
 
+    def learn(self, record: StoredRecord, present: bool) -> None:
+        """Another node has moved or deleted a cursor."""
+        key = record.id, int(record.tenant or 0)
+        if present:
+            self._cursors[key] = msgspec.msgpack.decode(record.document, type=Cursor)
+        else:
+            self._cursors.pop(key, None)
+
     def all(self) -> list[Cursor]:
         return [self._cursors[key] for key in sorted(self._cursors)]
 
@@ -44,7 +54,7 @@ class Cursors:
 
     async def advance(self, name: str, offset: int) -> Cursor:
         """Move a cursor to `offset`, or make it there; one that is further on stays where it is."""
-        async with self._writing:
+        async with self._turn():
             known = self._cursors.get((name, shard_of(offset)))
             if known is not None and known.offset >= offset:
                 return known
@@ -55,13 +65,19 @@ class Cursors:
 
     async def delete(self, name: str) -> None:
         """Forget a cursor in every shard."""
-        async with self._writing:
+        async with self._turn():
             found = [cursor for cursor in self._cursors.values() if cursor.name == name]
             if not found:
                 raise CursorNotFound(name)
             await self._store.change_records(delete=[_stored(cursor) for cursor in found])
             for cursor in found:
                 del self._cursors[_key(cursor)]
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """One change at a time, here and on all nodes, by whoever knows what the others have done."""
+        async with self._writing, self._store.changing():
+            yield
 
 
 def _key(cursor: Cursor) -> tuple[str, int]:

@@ -37,6 +37,9 @@ class Signals(Protocol):
     def due(self, at: int) -> None:
         """Time will change something at `at`; call `advance` then."""
 
+    def duties_changed(self) -> None:
+        """This node holds other duties than before."""
+
 
 class Parcel(msgspec.Struct, frozen=True, gc=False):
     """A draft on its way into a queue.
@@ -107,6 +110,9 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish what is in hand and let go of the files."""
+
+    def holds(self, duty: str) -> bool:
+        """Whether a duty is this node's now (see `core.duties`); a store that nobody shares leaves all to its node."""
 
     # -- control plane ----------------------------------------------------------------------------------------
 

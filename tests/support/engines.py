@@ -97,6 +97,9 @@ class Rig:
     def due(self, at: int) -> None:
         self.timekeeper.due(at)
 
+    def duties_changed(self) -> None:
+        """Nothing is delivered here."""
+
     # -- time -------------------------------------------------------------------------------------------------
 
     @property

@@ -29,6 +29,7 @@ SETTINGS = """
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
 SET plan_cache_mode = force_generic_plan; SET jit = off;
 SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = '10s';
 SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '10s';
 """
 """A queue is empty one minute and full the next: what the planner believes about its size is always out of date, so it

@@ -315,3 +315,23 @@ SELECT DISTINCT queue FROM tally;
 
 -- name: nothing
 SELECT 1;
+
+-- name: roster
+-- Every node that says it lives, by its number, and whether its session has been silent for too long.
+SELECT node.objid::bigint - 4294967296, node.pid,
+       coalesce(extract(epoch FROM clock_timestamp() - session.state_change) > (:silent)::float, FALSE)
+FROM pg_locks AS node LEFT JOIN LATERAL pg_stat_get_activity(node.pid) AS session ON TRUE
+WHERE node.locktype = 'advisory' AND node.objsubid = 2 AND node.granted
+  AND node.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND node.classid::bigint = (:space)::bigint & 4294967295
+  AND node.objid::bigint BETWEEN 2147483648 AND 3221225471;
+
+-- name: hold
+-- Locks that last as long as the session.
+SELECT pg_advisory_lock(:space, key) FROM unnest((:keys)::int[]) AS key;
+
+-- name: try_to_hold
+SELECT key, pg_try_advisory_lock(:space, key) FROM unnest((:keys)::int[]) AS key;
+
+-- name: let_go
+SELECT pg_advisory_unlock(:space, key) FROM unnest((:keys)::int[]) AS key;

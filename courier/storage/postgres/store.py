@@ -8,6 +8,7 @@ from typing import TypeVar
 import psycopg
 
 from courier.clock import fresh_key
+from courier.core.duties import UPKEEP
 from courier.core.errors import CourierError, MessageNotFound, QueueNotFound, Unavailable
 from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
@@ -17,6 +18,7 @@ from courier.storage.metrics import Metrics
 from courier.storage.postgres import browsing, care, passing
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.commit import Circle, GroupCommit
+from courier.storage.postgres.duties import Duties
 from courier.storage.postgres.journal import Journal
 from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, refusal
 from courier.storage.postgres.orders import Pass, Receive, Send, Settle
@@ -56,7 +58,9 @@ class PostgresStore:
             self._commit = GroupCommit(self._circle, self.sealer)
             self._records = Records(self._circle, self._pool, self._look_again)
             self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
+            self._duties = Duties(self._circle)
             await self._watch.start()
+            await self._duties.start()
         except (psycopg.Error, Unavailable) as error:
             reason = str(error.__cause__ or error).strip().splitlines()[0]
             raise CannotOpen(f"the database cannot be opened: {reason}") from error
@@ -71,6 +75,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         await self._commit.close()
+        await self._duties.stop()
         await self._watch.stop()
         await self._pool.close()
 
@@ -86,7 +91,10 @@ class PostgresStore:
     @property
     def leads(self) -> bool:
         """Whether this is the node that looks after what belongs to nobody in particular."""
-        return self._watch.leads
+        return self.holds(UPKEEP)
+
+    def holds(self, duty: str) -> bool:
+        return self._duties.holds(duty)
 
     # -- control plane ----------------------------------------------------------------------------------------
 
@@ -305,7 +313,7 @@ class PostgresStore:
         self._doomed.pop(queue.key, None)
 
     async def _forget_dedup(self, now: int) -> None:
-        while self._watch.leads and self._dedup_due <= now:
+        while self.leads and self._dedup_due <= now:
             async with self._pool.taken() as connection:
                 cursor = await connection.execute(Q.forget_dedup, {"now": now, "limit": passing.STEP})
                 self._dedup_due = now if cursor.rowcount == passing.STEP else now + MINUTE
@@ -316,7 +324,7 @@ class PostgresStore:
     async def _tick(self, ticks: int) -> None:
         if self._commit.failure is not None:
             await self._commit.submit(Pass((), 0))  # nothing to do but to find out that it can be done again
-        if self._watch.leads:
+        if self.leads:
             await self._lead(ticks)
 
     async def _lead(self, ticks: int) -> None:

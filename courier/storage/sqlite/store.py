@@ -125,6 +125,10 @@ class SqliteStore:
     def metrics(self) -> Metrics:
         return self._commit.metrics
 
+    def holds(self, duty: str) -> bool:
+        """Nobody else is there to do anything."""
+        return True
+
     @property
     def unavailable_reason(self) -> str | None:
         """Why the store takes no messages now, if so."""
