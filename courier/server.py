@@ -29,7 +29,7 @@ from courier.dialects.openapi import documentation
 from courier.journal.archive import Archive, Limits
 from courier.journal.cursors import KIND as CURSOR
 from courier.journal.cursors import Cursors
-from courier.journal.history import History
+from courier.journal.history import History, Past
 from courier.journal.place import LocalPlace, place_of
 from courier.lake.tables import Lake
 from courier.stages import Stages
@@ -117,7 +117,7 @@ async def running(
         held=cursors.lowest,
     )
     archive = _archive(settings, store, clock, cursors) if settings.archive_enabled else None
-    history = History(store, archive)
+    history = History(Past(store, archive))
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
     deliveries = _deliveries(settings, broker, catalog, clock, store)
 

@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "delivery": OUR_WORDS | {"config", "telemetry"},
     "journal": {"core", "clock", "storage.base"},
     "lake": {"core", "clock", "journal"},
-    "spark": {"journal.schema"},
+    "spark": {"journal.schema", "core.shards"},
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
     "auth": OUR_WORDS | {"config", "web"},

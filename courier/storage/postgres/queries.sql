@@ -1,10 +1,10 @@
 -- name: lock
 -- Nobody else holds this lock until the transaction ends.
-SELECT pg_advisory_xact_lock(:space, key) FROM unnest((:keys)::int[]) AS key ORDER BY key;
+SELECT pg_advisory_xact_lock((:space)::int, key) FROM unnest((:keys)::int[]) AS key ORDER BY key;
 
 -- name: share_catalog
 -- The control plane stays as it is until the transaction ends, and this is its version.
-SELECT pg_advisory_xact_lock_shared(:space, 0);
+SELECT pg_advisory_xact_lock_shared((:space)::int, 0);
 
 -- name: catalog_version
 SELECT coalesce((SELECT convert_from(value, 'UTF8')::bigint FROM meta WHERE name = 'catalog_version'), 0);
@@ -450,10 +450,10 @@ WHERE node.locktype = 'advisory' AND node.objsubid = 2 AND node.granted
 
 -- name: hold
 -- Locks that last as long as the session.
-SELECT pg_advisory_lock(:space, key) FROM unnest((:keys)::int[]) AS key;
+SELECT pg_advisory_lock((:space)::int, key) FROM unnest((:keys)::int[]) AS key;
 
 -- name: try_to_hold
-SELECT key, pg_try_advisory_lock(:space, key) FROM unnest((:keys)::int[]) AS key;
+SELECT key, pg_try_advisory_lock((:space)::int, key) FROM unnest((:keys)::int[]) AS key;
 
 -- name: let_go
-SELECT pg_advisory_unlock(:space, key) FROM unnest((:keys)::int[]) AS key;
+SELECT pg_advisory_unlock((:space)::int, key) FROM unnest((:keys)::int[]) AS key;
