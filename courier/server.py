@@ -134,19 +134,9 @@ async def running(
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
         lake = Lake(settings.lake_place)
         services = Services(
-            broker,
-            catalog,
-            gate,
-            clock,
-            store.sealer,
-            settings,
-            deliveries,
-            history,
-            cursors,
-            lake,
-            Claims(store, clock),
-            Stages(store, broker, clock),
-        )
+            broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
+            Claims(store, clock), Stages(store, broker, clock),
+        )  # fmt: skip
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
         async with _in_background(*jobs), deliveries.running():
