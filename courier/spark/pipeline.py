@@ -13,6 +13,7 @@ from courier.spark.cursors import CursorKeeper
 from courier.spark.journal import Journal
 from courier.spark.lake import Lake
 from courier.spark.offsets import backlog, read_offsets
+from courier.spark.session import reason_of
 from courier.spark.tables import events as event_table
 from courier.spark.tables import messages, queue_minutes
 
@@ -67,16 +68,9 @@ def run(
         if query.lastProgress:
             keeper.keep(query.lastProgress)
     except StreamingQueryException as error:
-        raise PipelineFailed(_reason(error)) from error
+        raise PipelineFailed(reason_of(error)) from error
     finally:
         spark.streams.removeListener(keeper)
-
-
-def _reason(error: StreamingQueryException) -> str:
-    """The last line of the Python error inside, which says what went wrong; Spark wraps it in many others."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    told = [line.partition(": ")[2] for line in lines if line.startswith("courier.spark.") and ": " in line]
-    return told[-1] if told else next((line for line in lines if line), "the query failed")
 
 
 def _start(spark: SparkSession, job: Job, lake: Lake, every_ms: int | None) -> StreamingQuery:
