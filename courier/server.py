@@ -21,6 +21,7 @@ from courier import __version__
 from courier.auth.gate import Gate, open_gate
 from courier.broker import Broker
 from courier.catalog import Catalog
+from courier.claims import Claims
 from courier.clock import Clock, SystemClock
 from courier.config import Settings
 from courier.delivery import Deliveries
@@ -28,9 +29,10 @@ from courier.dialects.openapi import documentation
 from courier.journal.archive import Archive, Limits
 from courier.journal.cursors import KIND as CURSOR
 from courier.journal.cursors import Cursors
-from courier.journal.history import History
+from courier.journal.history import History, Past
 from courier.journal.place import LocalPlace, place_of
 from courier.lake.tables import Lake
+from courier.stages import Stages
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.store import SqliteStore
 from courier.telemetry import logs
@@ -115,7 +117,7 @@ async def running(
         held=cursors.lowest,
     )
     archive = _archive(settings, store, clock, cursors) if _archives(settings, store) else None
-    history = History(store, archive)
+    history = History(Past(store, archive))
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
     deliveries = _deliveries(settings, broker, catalog, clock, store)
 
@@ -131,7 +133,10 @@ async def running(
             await archive.open()  # any other is opened when it can be reached
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
         lake = Lake(settings.lake_place)
-        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake)
+        services = Services(
+            broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
+            Claims(store, clock), Stages(store, broker, clock),
+        )  # fmt: skip
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
         async with _in_background(*jobs), deliveries.running():

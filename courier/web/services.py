@@ -5,6 +5,7 @@ import msgspec
 from courier.auth.gate import Gate
 from courier.broker import Broker
 from courier.catalog import Catalog
+from courier.claims import Claims
 from courier.clock import Clock
 from courier.config import Settings
 from courier.core.receipts import Sealer
@@ -12,6 +13,7 @@ from courier.delivery import Deliveries
 from courier.journal.cursors import Cursors
 from courier.journal.history import History
 from courier.lake.tables import Lake
+from courier.stages import Stages
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -26,3 +28,5 @@ class Services(msgspec.Struct, frozen=True):
     history: History
     cursors: Cursors
     lake: Lake
+    claims: Claims
+    stages: Stages

@@ -17,6 +17,7 @@ from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, S
 from courier.storage.metrics import Metrics
 from courier.storage.postgres import browsing, care, passing
 from courier.storage.postgres.arrays import numbers
+from courier.storage.postgres.claims import Claims
 from courier.storage.postgres.commit import Circle, GroupCommit
 from courier.storage.postgres.duties import Duties
 from courier.storage.postgres.journal import Journal
@@ -29,6 +30,7 @@ from courier.storage.postgres.rows import read, to_message
 from courier.storage.postgres.schema import migrate, space_of
 from courier.storage.postgres.settling import read_tokens
 from courier.storage.postgres.solo import alone
+from courier.storage.postgres.stages import Stages
 from courier.storage.postgres.transaction import Transaction
 from courier.storage.postgres.watch import Watch
 
@@ -39,7 +41,7 @@ PASS_COUNT = 500
 FULL_LOOK_TICKS = 60
 
 
-class PostgresStore:
+class PostgresStore(Claims, Stages):
     """One database (or one schema of it), any number of nodes."""
 
     def __init__(self, url: str) -> None:
@@ -293,6 +295,8 @@ class PostgresStore:
                     agenda.note(key, now)  # it is still to be done
                 raise
         await self._forget_dedup(now)
+        await self._finish_claims(now)
+        await self._forget_stages(now)
         return agenda.next_at()
 
     async def _pass_time(self, keys: Sequence[int], now: int) -> None:
@@ -309,7 +313,8 @@ class PostgresStore:
             pass
         where = {"queue": queue.key}
         named: Step = (Q.sweep_record, {"tenant": queue.tenant, "id": queue.id})
-        await self._pool.ask((Q.delete_groups, where), (Q.delete_tallies, where), named)
+        claims: list[Step] = [(query, where) for query in (Q.forget_claim_parts, Q.forget_claims, Q.forget_jobs)]
+        await self._pool.ask(*claims, (Q.delete_groups, where), (Q.delete_tallies, where), named)
         self._doomed.pop(queue.key, None)
 
     async def _forget_dedup(self, now: int) -> None:
