@@ -73,6 +73,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (OPERATE, "backup", "copies:backup", "Copy the data while the server goes on working."),
     (OPERATE, "restore", "copies:restore", "Put a backup in place of an empty data directory."),
     (OPERATE, "pipeline", "pipeline:app", "Turn the journal into tables for data people, with Spark."),
+    (OPERATE, "simulate", "simulating:simulate", "Write a made-up history to try the pipeline on."),
     (ABOUT_GROUP, "version", "about:version", "Print the versions of Courier and of what it stands on."),
 )
 

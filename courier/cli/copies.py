@@ -69,7 +69,7 @@ def restore(
 ) -> None:
     """Check a backup and put it into a data directory that is empty and not in use."""
     screen, directory = Screen(json=json), data_directory(data, config)
-    _refuse_strangers(directory)
+    refuse_strangers(directory)
     with _as_failures(), screen.busy(f"restoring {source}"):
         care.restore(source, directory)
         findings = care.check(directory)
@@ -79,7 +79,7 @@ def restore(
     screen.tell({"source": str(source), "target": str(directory)}, sentence)
 
 
-def _refuse_strangers(directory: Path) -> None:
+def refuse_strangers(directory: Path) -> None:
     """A directory with anything in it is somebody's; data of Courier is refused by the store, with its reason."""
     if not directory.exists():
         return

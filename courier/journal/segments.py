@@ -65,7 +65,10 @@ class SegmentWriter:
 
     def add(self, entries: Sequence[Entry]) -> int:
         """Returns how many bytes they are, uncompressed."""
-        added = record_batch(entries)
+        return self.add_batch(record_batch(entries))
+
+    def add_batch(self, added: "pa.RecordBatch") -> int:
+        """The same of entries that are columns already."""
         self._batches.append(added)
         rows = sum(batch.num_rows for batch in self._batches)
         if rows >= GROUP_ROWS or sum(batch.nbytes for batch in self._batches) >= GROUP_BYTES:
@@ -125,8 +128,13 @@ def _conform(table: "pa.Table", schema: "pa.Schema") -> "pa.Table":
 def read_entries(place: Place, segment: Segment, *, start: int, limit: int) -> list[Entry]:
     """Up to `limit` entries from `start` on, as many as the first row group has that holds any."""
     for table in read_tables(place, segment, start=start, stop=min(start + limit, segment.end)):
-        return list(map(_entry, *(column.to_pylist() for column in table.columns)))
+        return entries_of(table)
     return []
+
+
+def entries_of(table: "pa.Table | pa.RecordBatch") -> list[Entry]:
+    """Columns of the journal as entries."""
+    return list(map(_entry, *(column.to_pylist() for column in table.columns)))
 
 
 def _entry(offset: int, *values: Any) -> Entry:

@@ -13,7 +13,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from courier.journal.schema import MESSAGE_COLUMNS, arrow_schema, journal_schema, spark_schema
-from courier.spark.journal import Journal
+from courier.spark.journal import Journal, Wanted
+from tests.spark.killing import forget_last_commit
 from tests.support.server import ServerProcess, start_server
 
 pytestmark = pytest.mark.slow
@@ -128,10 +129,7 @@ def test_a_stream_whose_last_commit_is_lost_reads_the_same_batch_again(bench: Be
     bench.send(500)
     options = {"mode": "messages", "queue": bench.queue, "maxRecordsPerBatch": 200}
     bench.stream(tmp_path, startingOffset=bench.start, **options)
-    commits = tmp_path / "checkpoint" / "commits"
-    last = max(commits.glob("[0-9]*"), key=lambda path: int(path.name))
-    last.unlink()
-    (commits / f".{last.name}.crc").unlink()
+    forget_last_commit(tmp_path / "checkpoint")
     bench.send(50)
     bench.stream(tmp_path, startingOffset=bench.start, **options)
     bodies = [bytes(row.body) for row in bench.spark.read.parquet(str(tmp_path / "table")).orderBy("offset").collect()]
@@ -194,15 +192,11 @@ def test_a_server_that_dies_in_the_middle_is_waited_for(tmp_path: Path) -> None:
             requests.post(
                 f"{queues}/orders/messages", json={"messages": bodies}, headers=dict(session.headers), timeout=30
             )
-        port = int(server.url.rpartition(":")[2])
         journal = Journal(server.url, server.token)
-        from courier.spark.journal import Wanted
-
         batches = journal.read(0, 20_002, Wanted(("body", "offset")))
         first = next(batches)
         server.kill()
-        server._settings["port"] = port
-        server.start()
+        server.come_back()
         found = first.column("offset").to_pylist() + [
             n for batch in batches for n in batch.column("offset").to_pylist()
         ]

@@ -75,6 +75,11 @@ class ServerProcess:
             self.stop()
         self.start()
 
+    def come_back(self) -> None:
+        """Start again where it was, as clients that wait for it expect."""
+        self._settings["port"] = int(self.url.rpartition(":")[2])
+        self.start()
+
     def signal(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)

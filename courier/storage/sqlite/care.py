@@ -8,9 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from courier.core.events import Event
 from courier.core.model import Kind, Queue
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.connection import DATABASE, connect, migrations, prepare, sync_directory
+from courier.storage.sqlite.queries import Q
 from courier.storage.sqlite.rows import INLINE_BYTES
 
 Progress = Callable[[int, int], None]
@@ -166,6 +168,27 @@ def restore(source: Path, directory: Path) -> None:
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.rename(directory / DATABASE)
+        sync_directory(directory)
+    finally:
+        lock.release()
+
+
+def continue_after(directory: Path, *, offset: int, next_seq: int, last: Event) -> None:
+    """Have the journal go on behind an archive that somebody else has written, whose last event this is.
+
+    That event stays in the journal, as the last commit always does: it holds the next offset and the next seq.
+    """
+    lock = prepare(directory)
+    try:
+        db = connect(directory / DATABASE)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("DELETE FROM journal")
+            db.execute(Q.insert_journal, (offset - 1, 1, last.at, next_seq, msgspec.msgpack.encode([last])))
+            db.execute("COMMIT")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            db.close()
         sync_directory(directory)
     finally:
         lock.release()
