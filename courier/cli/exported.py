@@ -1,8 +1,8 @@
 """An export: a folder of Parquet with queues and their messages, as `courier export` writes and `courier import` reads.
 
-    export.json                        what is exported, by whom it was begun; written first
-    messages/<queue>/00000000.parquet  its messages, in order; each file appears whole, and says where the next begins
-    queues.parquet                     the queues and their settings; written last, so that it means: complete
+export.json                        what is exported, by whom it was begun; written first
+messages/<queue>/00000000.parquet  its messages, in order; each file appears whole, and says where the next begins
+queues.parquet                     the queues and their settings; written last, so that it means: complete
 """
 
 import base64

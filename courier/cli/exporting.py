@@ -37,7 +37,9 @@ def export(
     to
         A new folder, or one with an unfinished export of the same queues.
     """
-    wanted = [remote.client.get(remote.queue(queue)) for queue in queues] or remote.every(remote.path("queues"), "queues")
+    wanted = [remote.client.get(remote.queue(queue)) for queue in queues] or remote.every(
+        remote.path("queues"), "queues"
+    )
     export = _open(to, remote, [queue["name"] for queue in wanted])
     totals = [remote.client.get(remote.queue(queue["id"], "counters"))["total_count"] for queue in wanted]
     with Progress("exporting", unit="message", total=sum(totals), json=remote.json) as progress:

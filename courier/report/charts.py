@@ -11,8 +11,8 @@ from typing import NamedTuple
 from courier.report.scales import Scale, show_moment, show_number, show_tick, time_ticks
 
 WIDTH, HEIGHT = 640, 250
-LEFT, RIGHT, TOP, BOTTOM = 54, 14, 12, 26
-BAR_HEIGHT, BAR_GAP, BAR_LABEL, BAR_VALUE = 20, 9, 190, 96
+LEFT, RIGHT, TOP, BOTTOM = 58, 22, 12, 28
+BARS_WIDTH, BAR_HEIGHT, BAR_GAP, BAR_LABEL, BAR_VALUE = 440, 21, 9, 160, 132
 SPARK_WIDTH, SPARK_HEIGHT = 120, 22
 
 Show = Callable[[float], str]
@@ -35,7 +35,13 @@ class Bar(NamedTuple):
 
 
 def lines(
-    label: str, times: Sequence[int], series: Sequence[Series], scale: Scale, *, show: Show = show_number, filled: bool = False
+    label: str,
+    times: Sequence[int],
+    series: Sequence[Series],
+    scale: Scale,
+    *,
+    show: Show = show_number,
+    filled: bool = False,
 ) -> str:
     """Lines over time, one above the other where they differ."""
     paper = _Paper(times, scale)
@@ -74,7 +80,9 @@ class _Paper:
             points = [(self._x(at), self._y(value)) for at, value in run]
             path = "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
             if len(points) == 1:
-                marks.append(f'<circle class="dot {series.colour}" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="3"/>')
+                marks.append(
+                    f'<circle class="dot {series.colour}" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="3"/>'
+                )
                 continue
             if filled:
                 floor = HEIGHT - BOTTOM
@@ -113,7 +121,7 @@ def _runs(times: Sequence[int], values: Sequence[float | None]) -> list[list[tup
 def bars(label: str, rows: Sequence[Bar]) -> str:
     """Bars by name, from the left; what they amount to stands behind them."""
     most = max((row.value for row in rows), default=0) or 1
-    room = WIDTH - BAR_LABEL - BAR_VALUE
+    room = BARS_WIDTH - BAR_LABEL - BAR_VALUE
     marks = []
     for index, row in enumerate(rows):
         y = index * (BAR_HEIGHT + BAR_GAP)
@@ -126,10 +134,10 @@ def bars(label: str, rows: Sequence[Bar]) -> str:
             f"<title>{escape(f'{row.label}: {row.note}')}</title></rect>"
             f'<text class="value" x="{BAR_LABEL + width + 8:.1f}" y="{middle:.1f}">{escape(row.note)}</text>'
         )
-    return _svg(label, WIDTH, max(1, len(rows)) * (BAR_HEIGHT + BAR_GAP), "".join(marks))
+    return _svg(label, BARS_WIDTH, max(1, len(rows)) * (BAR_HEIGHT + BAR_GAP), "".join(marks))
 
 
-def _short(label: str, most: int = 26) -> str:
+def _short(label: str, most: int = 21) -> str:
     return label if len(label) <= most else f"{label[: most - 1]}…"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from courier.core.model import DAY
+from courier.core.model import DAY, MINUTE
 from courier.lake.tables import (
     DEAD_LETTERS,
     LISTENER_MINUTES,
@@ -12,12 +12,13 @@ from courier.lake.tables import (
     TENANT_USAGE,
     Freshness,
     Lake,
+    Within,
+    in_ms,
 )
 from courier.report.scales import step_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
 COUNTED = ("sent", "received", "acked", "released", "expired", "dead_lettered")
 QUANTILES = (0.5, 0.95, 0.99)
@@ -75,22 +76,25 @@ class Figures(NamedTuple):
     fresh: Freshness | None
     totals: dict[str, int]
     steps: dict[str, list[float]]
+    """What happened in each step; the last one has only begun."""
     backlog: list[float]
     latency: list[tuple[float, ...] | None]
     """The quantiles of what was acked in each step."""
     overall: tuple[float, ...] | None
     queues: list[QueueRow]
+    """The busiest."""
     queue_count: int
+    oldest_age_ms: int | None
+    """Of all queues."""
     reasons: list[tuple[str, int]]
     listeners: list[ListenerRow]
     tenants: list[TenantRow]
 
 
-def read_figures(lake: Lake, *, start: int | None = None, end: int | None = None) -> Figures | None:
-    """The figures of a stretch of time, by default of all that there is; None when there is nothing."""
-    span = _span(lake, start, end)
-    if span is None:
-        return None
+def read_figures(lake: Lake, *, start: int | None = None, end: int) -> Figures:
+    """The figures from `start`, or from the beginning, up to `end`."""
+    first = _edges(lake)[0] if start is None else start
+    span = Span(first, end, step_for(first, end))
     minutes = _minutes(lake, span)
     steps = _steps(minutes, span)
     latency, by_queue, overall = _latencies(lake, span)
@@ -105,6 +109,7 @@ def read_figures(lake: Lake, *, start: int | None = None, end: int | None = None
         overall=overall,
         queues=queues[:MOST_QUEUES],
         queue_count=len(queues),
+        oldest_age_ms=max((row.oldest_age_ms for row in queues if row.oldest_age_ms is not None), default=None),
         reasons=_reasons(lake, span),
         listeners=_listeners(lake, span),
         tenants=_tenants(lake, span),
@@ -114,38 +119,29 @@ def read_figures(lake: Lake, *, start: int | None = None, end: int | None = None
 # -- time -----------------------------------------------------------------------------------------------------
 
 
-def _span(lake: Lake, start: int | None, end: int | None) -> Span | None:
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    known = _in_ms(lake.read(QUEUE_MINUTES, ["minute"]).column("minute"))
-    if not len(known):
+def newest_minute(lake: Lake) -> int | None:
+    """When the newest minute that the tables know of ends; None when they know of none."""
+    if not lake.has(QUEUE_MINUTES):
         return None
-    edges = pc.min_max(known)
-    start = edges["min"].as_py() if start is None else start
-    end = edges["max"].as_py() + 60_000 if end is None else end
-    return Span(start, end, step_for(start, end)) if start < end else None
+    return _edges(lake)[1] + MINUTE
 
 
-def _in_ms(column: Any) -> "pa.ChunkedArray":
-    """Instants as epoch milliseconds."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    return column.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()) if len(column) else column.cast(pa.int64())
-
-
-def _within(name: str, span: Span) -> "pc.Expression":
-    import pyarrow as pa  # noqa: PLC0415
+def _edges(lake: Lake) -> tuple[int, int]:
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    start, end = (pa.scalar(at * 1_000, pa.timestamp("us", "UTC")) for at in (span.start, span.end))
-    return (pc.field(name) >= start) & (pc.field(name) < end)
+    edges = pc.min_max(in_ms(lake.read(QUEUE_MINUTES, ["minute"]).column("minute")))
+    return edges["min"].as_py(), edges["max"].as_py()
+
+
+def _within(name: str, span: Span) -> Within:
+    return Within(name, span.start, span.end)
 
 
 def _stepped(rows: "pa.Table", instant: str, span: Span) -> "pa.Table":
     """The rows with `step`, the number of the step that each falls into."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    since = pc.subtract(_in_ms(rows.column(instant)), span.times[0])
+    since = pc.subtract(in_ms(rows.column(instant)), span.times[0])
     return rows.append_column("step", pc.divide(since, span.step))
 
 
@@ -154,7 +150,7 @@ def _stepped(rows: "pa.Table", instant: str, span: Span) -> "pa.Table":
 
 def _minutes(lake: Lake, span: Span) -> "pa.Table":
     columns = ["tenant", "queue", "minute", *COUNTED, "bytes", "backlog", "oldest_age_ms"]
-    rows = lake.read(QUEUE_MINUTES, columns, where=_within("minute", span))
+    rows = lake.read(QUEUE_MINUTES, columns, within=_within("minute", span))
     return _stepped(rows.sort_by("minute"), "minute", span)
 
 
@@ -178,11 +174,8 @@ def _last_by_step(minutes: "pa.Table") -> dict[Key, dict[int, int]]:
 
 def _backlog(lake: Lake, minutes: "pa.Table", span: Span) -> list[float]:
     """Messages in all queues at the end of each step; a queue where nothing happens keeps what it had."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    start = pa.scalar(span.start * 1_000, pa.timestamp("us", "UTC"))
-    earlier = lake.read(QUEUE_MINUTES, ["tenant", "queue", "minute", "backlog"], where=pc.field("minute") < start)
+    before_it = Within("minute", end=span.start)
+    earlier = lake.read(QUEUE_MINUTES, ["tenant", "queue", "minute", "backlog"], within=before_it)
     before = earlier.sort_by("minute").group_by(["tenant", "queue"], use_threads=False).aggregate([("backlog", "last")])
     level = {(row["tenant"], row["queue"]): row["backlog_last"] for row in before.to_pylist()}
     lasts = _last_by_step(minutes)
@@ -228,8 +221,9 @@ def _latencies(
     """From sent to acked: the quantiles of each step and of all, and the second of them of each queue."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    acked = (pc.field("outcome") == "acked") & _within("settled_at", span)
-    rows = lake.read(MESSAGES, ["tenant", "queue", "settled_at", "time_to_ack_ms"], where=acked)
+    columns = ["tenant", "queue", "settled_at", "time_to_ack_ms"]
+    acked = pc.field("outcome") == "acked"
+    rows = lake.read(MESSAGES, columns, where=acked, within=_within("settled_at", span))
     if not rows.num_rows:
         return [None] * len(span.times), {}, None
     rows = _stepped(rows, "settled_at", span)
@@ -250,7 +244,9 @@ def _latencies(
 
 def _reasons(lake: Lake, span: Span) -> list[tuple[str, int]]:
     """Why messages died, most often first."""
-    rows = lake.read(DEAD_LETTERS, ["reason", "died_at"], where=_within("died_at", span) if lake.has(DEAD_LETTERS) else None)
+    if not lake.has(DEAD_LETTERS):
+        return []
+    rows = lake.read(DEAD_LETTERS, ["reason"], within=_within("died_at", span))
     counted = rows.group_by("reason").aggregate([([], "count_all")]).to_pylist()
     return _most([(row["reason"] or "unknown", row["count_all"]) for row in counted])
 
@@ -266,7 +262,7 @@ def _listeners(lake: Lake, span: Span) -> list[ListenerRow]:
     if not lake.has(LISTENER_MINUTES):
         return []
     columns = ["tenant", "listener", "attempts", "failed", "latency_p95_ms", "minute"]
-    rows = lake.read(LISTENER_MINUTES, columns, where=_within("minute", span)).to_pylist()
+    rows = lake.read(LISTENER_MINUTES, columns, within=_within("minute", span)).to_pylist()
     found: dict[Key, list[dict[str, Any]]] = {}
     for row in rows:
         found.setdefault((row["tenant"], row["listener"]), []).append(row)
@@ -293,7 +289,9 @@ def _tenants(lake: Lake, span: Span) -> list[TenantRow]:
             sums = found.setdefault(row["tenant"], [0, 0, 0, 0])
             for index, name in enumerate(("messages", "requests", "bytes", "billable_units")):
                 sums[index] += row[name] or 0
-    return sorted((TenantRow(tenant, *sums) for tenant, sums in found.items()), key=lambda row: -row.messages)[:MOST_ROWS]
+    return sorted((TenantRow(tenant, *sums) for tenant, sums in found.items()), key=lambda row: -row.messages)[
+        :MOST_ROWS
+    ]
 
 
 def _day(at: int) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from courier.report.charts import Bar, Series, bars, lines, spark
 from courier.report.figures import Figures, QueueRow
 from courier.report.scales import (
+    durations,
     linear,
-    logarithmic,
     show_bytes,
     show_moment,
     show_number,
@@ -30,6 +30,7 @@ def write_page(figures: Figures, *, title: str, made_at: int) -> str:
         _latency(figures),
         _failures(figures),
         _queues(figures),
+        '</div><div class="grid three">',
         _reasons(figures),
         _listeners(figures),
         _tenants(figures),
@@ -66,13 +67,13 @@ def _freshness(figures: Figures) -> str:
 
 def _tiles(figures: Figures) -> str:
     totals, seconds = figures.totals, max((figures.span.end - figures.span.start) / 1_000, 1)
-    oldest = max((row.oldest_age_ms or 0 for row in figures.queues), default=0)
+    oldest = figures.oldest_age_ms
     dead = totals["dead_lettered"]
     tiles = [
         _tile(show_number(totals["sent"]), f"sent, {show_number(totals['sent'] / seconds)} a second"),
         _tile(show_number(totals["acked"]), "acked"),
         _tile(show_number(figures.backlog[-1]), "waiting at the end"),
-        _tile(show_span(oldest) if oldest else "–", "age of the oldest waiting"),
+        _tile("–" if oldest is None else show_span(oldest), "age of the oldest waiting"),
         _tile(show_span(figures.overall[1]) if figures.overall else "–", "from sent to acked, 95th percentile"),
         _tile(show_number(dead), f"dead letters, {_share(dead, totals['sent'])} of sent", warn=dead > 0),
     ]
@@ -93,9 +94,14 @@ def _share(part: float, whole: float) -> str:
 def _throughput(figures: Figures) -> str:
     seconds = figures.span.step / 1_000
     rates = {name: [value / seconds for value in values] for name, values in figures.steps.items()}
-    series = [Series("sent", "c1", rates["sent"]), Series("received", "c5", rates["received"])]
-    series.append(Series("acked", "c2", rates["acked"]))
+    names = (("sent", "c1"), ("received", "c5"), ("acked", "c2"))
+    series = [Series(name, colour, _whole(rates[name])) for name, colour in names]
     return _lines(figures, "Throughput", "messages a second", series)
+
+
+def _whole(values: Sequence[float]) -> list[float | None]:
+    """Without the last step, which has only begun: it would look as if everything had just ended."""
+    return [*values[:-1], None] if len(values) > 2 else list(values)
 
 
 def _backlog(figures: Figures) -> str:
@@ -105,9 +111,9 @@ def _backlog(figures: Figures) -> str:
 
 def _failures(figures: Figures) -> str:
     series = [
-        Series("given back", "c3", figures.steps["released"]),
-        Series("lease expired", "c6", figures.steps["expired"]),
-        Series("dead letters", "c4", figures.steps["dead_lettered"]),
+        Series("given back", "c3", _whole(figures.steps["released"])),
+        Series("lease expired", "c6", _whole(figures.steps["expired"])),
+        Series("dead letters", "c4", _whole(figures.steps["dead_lettered"])),
     ]
     return _lines(figures, "Failures", "in each point", series)
 
@@ -121,7 +127,7 @@ def _latency(figures: Figures) -> str:
     values = [value for one in series for value in one.values if value is not None]
     if not values:
         return _section("Latency", "from sent to acked", NOTHING)
-    chart = lines("Latency from sent to acked", figures.span.times, series, logarithmic(values), show=show_span)
+    chart = lines("Latency from sent to acked", figures.span.times, series, durations(values), show=show_span)
     return _section("Latency", "from sent to acked", chart, _legend(series))
 
 
@@ -148,7 +154,7 @@ def _section(title: str, hint: str, content: str, legend: str = "", *, wide: boo
 
 def _queues(figures: Figures) -> str:
     titles = ("queue", "sent over time", "sent", "acked", "failed", "dead", "waiting", "oldest", "p95")
-    head = "".join(f'<th{" class=spark" if title == "sent over time" else ""}>{title}</th>' for title in titles)
+    head = "".join(f"<th{' class=spark' if title == 'sent over time' else ''}>{title}</th>" for title in titles)
     rows = "".join(map(_queue, figures.queues))
     hidden = figures.queue_count - len(figures.queues)
     hint = "by traffic" + (f"; {hidden} more are not shown" if hidden else "")
@@ -161,7 +167,7 @@ def _queue(row: QueueRow) -> str:
     dead = counts["dead_lettered"]
     cells = [
         f"<td>{escape(row.queue)} <small>{escape(row.tenant)}</small></td>",
-        f'<td class="spark">{spark(f"{name}: sent over time", row.sent, "c1")}</td>',
+        f'<td class="spark">{spark(f"{name}: sent over time", row.sent[:-1] or row.sent, "c1")}</td>',
         *(f"<td>{show_number(value)}</td>" for value in (counts["sent"], counts["acked"])),
         f"<td>{show_number(counts['released'] + counts['expired'])}</td>",
         f"<td{' class=bad' if dead else ''}>{show_number(dead)}</td>",
@@ -181,14 +187,14 @@ def _reasons(figures: Figures) -> str:
 def _listeners(figures: Figures) -> str:
     rows = [
         Bar(
-            f"{row.listener} ({row.tenant})",
+            f"{row.tenant}/{row.listener}",
             row.latency_p95_ms,
             f"{show_span(row.latency_p95_ms)} · {_share(row.failed, row.attempts)} failed",
             "c5",
         )
         for row in figures.listeners
     ]
-    hint = "95th percentile of an attempt"
+    hint = "95th percentile"
     return _section("Slowest listeners", hint, bars("Slowest listeners", rows) if rows else NOTHING)
 
 
@@ -197,5 +203,5 @@ def _tenants(figures: Figures) -> str:
         Bar(row.tenant, row.messages, f"{show_number(row.messages)} · {show_bytes(row.bytes)}", "c2")
         for row in figures.tenants
     ]
-    hint = "messages and bytes, whole days"
+    hint = "by messages"
     return _section("Top tenants", hint, bars("Top tenants", rows) if rows else NOTHING)

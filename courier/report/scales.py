@@ -10,10 +10,11 @@ from courier.core.model import DAY, HOUR, MINUTE, SECOND
 STEPS_MS = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, DAY, 7 * DAY)
 MOST_POINTS = 144
 LABEL_STEPS_MS = (
-    MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
-    DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY,
+    MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE,
+    HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY,
 )  # fmt: skip
 MOST_LABELS = 8
+MARKS_MS = (1, 10, 100, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY, 28 * DAY)
 
 
 def step_for(start: int, end: int) -> int:
@@ -47,12 +48,11 @@ def linear(values: Sequence[float]) -> Scale:
     return Scale(0, step * count, tuple(step * index for index in range(count + 1)))
 
 
-def logarithmic(values: Sequence[float]) -> Scale:
-    """Whole powers of ten around the values."""
-    positive = [value for value in values if value > 0] or [1]
-    low = math.floor(math.log10(min(positive)))
-    high = max(low + 1, math.ceil(math.log10(max(positive))))
-    return Scale(10.0**low, 10.0**high, tuple(10.0**power for power in range(low, high + 1)), logarithmic=True)
+def durations(values: Sequence[float]) -> Scale:
+    """A logarithmic axis around durations, marked where people would mark it."""
+    low = max((mark for mark in MARKS_MS if mark <= min(values)), default=MARKS_MS[0])
+    high = min((mark for mark in MARKS_MS if mark >= max(values) and mark > low), default=max(*values, 2 * low))
+    return Scale(low, high, tuple(mark for mark in MARKS_MS if low <= mark <= high), logarithmic=True)
 
 
 def time_ticks(start: int, end: int) -> list[int]:
@@ -75,9 +75,8 @@ def show_moment(at: int) -> str:
 
 def show_number(value: float) -> str:
     """1,234 and 12.3k: as many digits as a glance takes in."""
-    for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= factor:
-            factor = 1e3 if unit == "k" else factor
+    for least, factor, unit in ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= least:
             return _short(value / factor) + unit
     return _short(value)
 
