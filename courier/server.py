@@ -29,6 +29,8 @@ from courier.journal.archive import Archive, Limits
 from courier.journal.cursors import Cursors
 from courier.journal.history import History
 from courier.journal.place import LocalPlace, place_of
+from courier.lake.recent import Recent
+from courier.lake.stats import Stats
 from courier.lake.tables import Lake
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.store import SqliteStore
@@ -128,7 +130,10 @@ async def running(
             await archive.open()  # any other is opened when it can be reached
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
         lake = Lake(settings.lake_place)
-        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake)
+        stats = Stats(lake, Recent(lake, broker))
+        services = Services(
+            broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake, stats
+        )
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
         async with _in_background(*jobs), deliveries.running():

@@ -7,6 +7,7 @@ others, so the table is listed and read again.
 import json
 import os
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -71,7 +72,7 @@ class Lake:
         """The files that a table consists of; of one with a folder for each day, those of `since_day` and later."""
         folder = self.root / table
         found = _delta_files(folder) if (folder / DELTA_LOG).is_dir() else _parquet_files(folder)
-        return [path for path in found if not since_day or (_day_of(path) or since_day) >= since_day]
+        return [path for path in found if not since_day or (_folder_day(path) or since_day) >= since_day]
 
     def read(
         self,
@@ -84,6 +85,10 @@ class Lake:
     ) -> "pa.Table":
         """Rows of a table that `where` holds for, `within` a stretch of time; a column that no file has is null."""
         return _persistently(lambda: _read(self.files(table, since_day=since_day), columns, where, within))
+
+    def days(self, table: str) -> list[str]:
+        """The days that a table has folders of."""
+        return sorted({day for path in self.files(table) if (day := _folder_day(path)) is not None})
 
     def freshness(self) -> Freshness | None:
         """Up to where all tables are complete; None when no batch has been finished."""
@@ -117,7 +122,7 @@ def _delta_files(folder: Path) -> list[Path]:
     return sorted(Path(uri.removeprefix("file://")) for uri in DeltaTable(str(folder)).file_uris())
 
 
-def _day_of(path: Path) -> str | None:
+def _folder_day(path: Path) -> str | None:
     return next((part[4:] for part in path.parts if part.startswith("day=")), None)
 
 
@@ -152,6 +157,15 @@ def _last_commit(checkpoint: Path) -> Freshness | None:
     *_, ended = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
     offsets = {shard.replace("offset", "0"): offset for shard, offset in json.loads(ended).items()}
     return Freshness(batch, offsets)
+
+
+def day_of(at: int) -> str:
+    """The day of an instant, in UTC, as folders are named."""
+    return f"{datetime.fromtimestamp(at / 1_000, tz=UTC):%Y-%m-%d}"
+
+
+def start_of_day(day: str) -> int:
+    return round(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1_000)
 
 
 def in_ms(column: "pa.ChunkedArray") -> "pa.ChunkedArray":

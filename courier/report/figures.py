@@ -13,6 +13,7 @@ from courier.lake.tables import (
     Freshness,
     Lake,
     Within,
+    day_of,
     in_ms,
 )
 from courier.report.scales import step_for
@@ -282,7 +283,7 @@ def _tenants(lake: Lake, span: Span) -> list[TenantRow]:
     if not lake.has(TENANT_USAGE):
         return []
     rows = lake.read(TENANT_USAGE, ["tenant", "day", "messages", "requests", "bytes", "billable_units"])
-    days = {_day(at) for at in range(span.start - span.start % DAY, span.end, DAY)}
+    days = {day_of(at) for at in range(span.start - span.start % DAY, span.end, DAY)}
     found: dict[str, list[int]] = {}
     for row in rows.to_pylist():
         if str(row["day"])[:10] in days:
@@ -292,9 +293,3 @@ def _tenants(lake: Lake, span: Span) -> list[TenantRow]:
     return sorted((TenantRow(tenant, *sums) for tenant, sums in found.items()), key=lambda row: -row.messages)[
         :MOST_ROWS
     ]
-
-
-def _day(at: int) -> str:
-    from datetime import UTC, datetime  # noqa: PLC0415
-
-    return f"{datetime.fromtimestamp(at / 1_000, tz=UTC):%Y-%m-%d}"

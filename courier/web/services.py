@@ -11,6 +11,7 @@ from courier.core.receipts import Sealer
 from courier.delivery import Deliveries
 from courier.journal.cursors import Cursors
 from courier.journal.history import History
+from courier.lake.stats import Stats
 from courier.lake.tables import Lake
 
 
@@ -26,3 +27,4 @@ class Services(msgspec.Struct, frozen=True):
     history: History
     cursors: Cursors
     lake: Lake
+    stats: Stats
