@@ -15,13 +15,12 @@ from courier.core.model import DAY, HOUR, MINUTE, Counters, Exchange, Queue
 from courier.dialects.anypoint import dates, figures
 from courier.dialects.anypoint.figures import KEPT_MS, Figures, Row, Series
 from courier.dialects.anypoint.history import ExchangePoint, QueuePoint, UsagePoint, Window
-from courier.dialects.anypoint.table_history import Sums, TablePast
+from courier.dialects.anypoint.table_history import QueuePast, Sums, TablePast
 from courier.lake.border import Border, find_border
 from courier.lake.tables import Lake
 
+T = TypeVar("T")
 P = TypeVar("P", QueuePoint, ExchangePoint, UsagePoint)
-
-ReadTables = Callable[[TablePast, int, int], Awaitable[Sums]]
 
 CHUNK = 1_000
 TRIES = 3
@@ -48,14 +47,15 @@ class JournalHistory:
 
     async def of_queue(self, queue: Queue, window: Window) -> list[QueuePoint]:
         counters = await self._counters(queue)
-        older = await self._older(window, lambda past, start, end: past.queue(queue, start, end))
+        older = await self._older(window, lambda past, start, end: past.queue(queue, start, end)) or QueuePast()
         now = self._clock.now()
         total, leased = counters.total_count, counters.leased_count
         points = []
-        for at, row in self._steps(self._figures.queue(queue.id), window, now, older):
-            held = min(max(leased, 0), total)  # a message may be purged while it is leased, and a table does not say so
+        for at, row in self._steps(self._figures.queue(queue.id), window, now, older.sums):
+            if self.border is not None and at + (window.step_ms or 0) <= self.border.at:
+                total, leased = older.level(at + (window.step_ms or 0))
             points.append(
-                QueuePoint(at, total - held, held, row[figures.SENT], row[figures.RECEIVED], row[figures.ACKED])
+                QueuePoint(at, total - leased, leased, row[figures.SENT], row[figures.RECEIVED], row[figures.ACKED])
             )
             total -= row[figures.TOTAL]
             leased -= row[figures.LEASED]
@@ -64,7 +64,7 @@ class JournalHistory:
     async def of_exchange(self, exchange: Exchange, window: Window) -> list[ExchangePoint]:
         await self._catch_up()
         older = await self._older(window, lambda past, start, end: past.exchange(exchange, start, end))
-        steps = self._steps(self._figures.exchange(exchange.id), window, self._clock.now(), older)
+        steps = self._steps(self._figures.exchange(exchange.id), window, self._clock.now(), older or {})
         points = [ExchangePoint(at, row[figures.PUBLISHED], row[figures.DELIVERED]) for at, row in steps]
         return _chosen(points, window)
 
@@ -74,7 +74,7 @@ class JournalHistory:
         sums: dict[int, Row] = {}
         for tenant in tenants:
             older = await self._older(window, partial(_tenant_rows, tenant))
-            for at, row in self._steps(self._figures.tenant(tenant), window, now, older):
+            for at, row in self._steps(self._figures.tenant(tenant), window, now, older or {}):
                 kept = sums.setdefault(at, [0] * len(row))
                 sums[at] = [a + b for a, b in zip(kept, row, strict=True)]
         return _chosen([UsagePoint(at, *sums[at]) for at in sorted(sums, reverse=True)], window)
@@ -97,11 +97,11 @@ class JournalHistory:
                 return
             await asyncio.sleep(DISK_SECONDS)
 
-    async def _older(self, window: Window, read: ReadTables) -> Sums:
-        """Rows from before the border that fall into the window, or between it and the border."""
+    async def _older(self, window: Window, read: Callable[[TablePast, int, int], Awaitable[T]]) -> T | None:
+        """What the tables know of the time from the window's start to the border."""
         border, step = self.border, window.step_ms
         if border is None or self._tables is None or (step is not None and step < MINUTE):
-            return {}
+            return None
         start = _floor(min(window.start, border.at), step)
         oldest = self._clock.now() - KEPT_MS[HOUR if step is None or step % HOUR == 0 else MINUTE]
         self._known_from = await self._tables.known_from()

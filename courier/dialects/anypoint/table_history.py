@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from courier.core.events import EventKind
+from courier.core.limits import LEASE_MS
 from courier.core.model import HOUR, MINUTE, Exchange, Queue
 from courier.dialects.anypoint import figures
 from courier.dialects.anypoint.figures import OPERATION_KINDS, OUTBOX, Row
@@ -30,12 +33,13 @@ class TablePast:
         days = await asyncio.to_thread(self._lake.days, QUEUE_MINUTES)
         return start_of_day(days[0]) if days else 0
 
-    async def queue(self, queue: Queue, start: int, end: int) -> Sums:
-        since = max(start, queue.created_at - queue.created_at % MINUTE)  # before that, the name was another's
+    async def queue(self, queue: Queue, start: int, end: int) -> "QueuePast":
+        """From a lease's longest time before `start` on, so that it is known what was leased then."""
+        since = max(start - LEASE_MS, queue.created_at - queue.created_at % MINUTE)  # before, the name was another's
         minutes = await asyncio.to_thread(
             queue_minutes, self._lake, queue.tenant, queue.name, start=since, end=max(since, end)
         )
-        return {minute.at: _queue_row(minute) for minute in minutes}
+        return QueuePast(minutes)
 
     async def exchange(self, exchange: Exchange, start: int, end: int) -> Sums:
         return await asyncio.to_thread(self._exchange, exchange, start, end)
@@ -71,12 +75,34 @@ class TablePast:
         return _usage(rows.filter(pc.invert(pc.starts_with(rows.column("queue"), OUTBOX)))) if rows.num_rows else {}
 
 
+class QueuePast:
+    """What happened in a queue, and how many messages were in it and leased at any time."""
+
+    def __init__(self, minutes: Sequence[Minute] = ()) -> None:
+        self.sums: Sums = {minute.at: _queue_row(minute) for minute in minutes}
+        self._ends = [minute.at + MINUTE for minute in minutes]
+        self._levels = list(_levels(minutes))
+
+    def level(self, at: int) -> tuple[int, int]:
+        """All messages and the leased ones, at an instant that is a whole minute."""
+        index = bisect_right(self._ends, at) - 1
+        return self._levels[index] if index >= 0 else (0, 0)
+
+
+def _levels(minutes: Iterable[Minute]) -> Iterator[tuple[int, int]]:
+    """A table does not say whether what was purged had been leased; but nothing is leased that is not there."""
+    leased = 0
+    for minute in minutes:
+        counts = minute.counts
+        leased += counts["received"] - counts["acked"] - counts["released"] - counts["expired"]
+        leased = min(max(leased, 0), minute.backlog)
+        yield minute.backlog, leased
+
+
 def _queue_row(minute: Minute) -> Row:
     counts = minute.counts
     row = [0] * 5
     row[figures.SENT], row[figures.RECEIVED], row[figures.ACKED] = (counts[n] for n in ("sent", "received", "acked"))
-    row[figures.TOTAL] = minute.change
-    row[figures.LEASED] = counts["received"] - counts["acked"] - counts["released"] - counts["expired"]
     return row
 
 
