@@ -30,6 +30,8 @@ class OneQueue:
 
     def due(self, at: int) -> None: ...
 
+    def duties_changed(self) -> None: ...
+
 
 def journal_cost(bench: Bench) -> list[Row]:
     """Send, receive and ack in batches of a hundred: the time with the journal by the time without."""

@@ -21,17 +21,20 @@ from courier import __version__
 from courier.auth.gate import Gate, open_gate
 from courier.broker import Broker
 from courier.catalog import Catalog
+from courier.claims import Claims
 from courier.clock import Clock, SystemClock
 from courier.config import Settings
 from courier.delivery import Deliveries
 from courier.dialects.openapi import documentation
 from courier.journal.archive import Archive, Limits
+from courier.journal.cursors import KIND as CURSOR
 from courier.journal.cursors import Cursors
-from courier.journal.history import History
+from courier.journal.history import History, Past
 from courier.journal.place import LocalPlace, place_of
 from courier.lake.recent import Recent
 from courier.lake.stats import Stats
 from courier.lake.tables import Lake
+from courier.stages import Stages
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.store import SqliteStore
 from courier.telemetry import logs
@@ -88,6 +91,7 @@ class Wakers(msgspec.Struct, frozen=True):
 
     ready: Callable[[int, int], None]
     due: Callable[[int], None]
+    duties_changed: Callable[[], None]
 
 
 # -- inside ---------------------------------------------------------------------------------------------------
@@ -106,6 +110,7 @@ async def running(
     store = _store(settings)
     arrivals, catalog = Arrivals(clock), Catalog(store, clock)
     cursors = Cursors(store, clock)
+    catalog.leave_to(CURSOR, cursors.learn)
     timekeeper = Timekeeper(
         store,
         clock,
@@ -113,16 +118,16 @@ async def running(
         journal_bytes=settings.journal_bytes,
         held=cursors.lowest,
     )
-    archive = _archive(settings, store, clock, cursors) if settings.archive_enabled else None
-    history = History(store, archive)
+    archive = _archive(settings, store, clock, cursors) if _archives(settings, store) else None
+    history = History(Past(store, archive))
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
-    deliveries = _deliveries(settings, broker, catalog, clock)
+    deliveries = _deliveries(settings, broker, catalog, clock, store)
 
     def ready(queue_key: int, count: int) -> None:
         arrivals.ready(queue_key, count)
         deliveries.ready(queue_key, count)
 
-    await store.open(directory=catalog, signals=Wakers(ready, timekeeper.due))
+    await store.open(directory=catalog, signals=Wakers(ready, timekeeper.due, deliveries.duties_changed))
     try:
         await catalog.load()
         await cursors.load()
@@ -130,10 +135,10 @@ async def running(
             await archive.open()  # any other is opened when it can be reached
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
         lake = Lake(settings.lake_place)
-        stats = Stats(lake, Recent(lake, broker))
         services = Services(
-            broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake, stats
-        )
+            broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
+            Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock),
+        )  # fmt: skip
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
         async with _in_background(*jobs), deliveries.running():
@@ -155,7 +160,7 @@ def _store(settings: Settings) -> "Engine":
     return PostgresStore(settings.store)
 
 
-def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock) -> Deliveries:
+def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock, store: "Engine") -> Deliveries:
     return Deliveries(
         broker,
         catalog,
@@ -163,7 +168,17 @@ def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clo
         allow=[ipaddress.ip_network(network) for network in settings.delivery_allow],
         disable_ms=settings.delivery_disable_ms,
         liveness_ms=settings.delivery_liveness_ms,
+        holds=store.holds,
+        shared=not isinstance(store, SqliteStore),
     )
+
+
+def _archives(settings: Settings, store: "Engine") -> bool:
+    """What one node seals all must be able to read, so several need to be told where."""
+    if settings.archive_enabled and settings.archive is None and not isinstance(store, SqliteStore):
+        log.info("the journal stays in the database: `archive` names no place that all nodes reach")
+        return False
+    return settings.archive_enabled
 
 
 def _archive(settings: Settings, store: "Engine", clock: Clock, cursors: Cursors) -> Archive:

@@ -9,7 +9,7 @@ from courier.clock import mint_id
 from courier.core import limits
 from courier.core.errors import AlreadyExists, Invalid
 from courier.core.events import EventKind
-from courier.core.model import Kind, Listener, ListenerSettings, Queue, QueueSettings
+from courier.core.model import Kind, LateAck, Listener, ListenerSettings, Queue, QueueSettings
 from courier.core.routing import check_rule
 
 LEASE_MARGIN_MS = 5_000
@@ -93,5 +93,6 @@ def _outbox_settings(present: QueueSettings, listener: ListenerSettings) -> Queu
         max_attempts=len(listener.schedule_ms) + 1,
         retention_ms=limits.RETENTION_MS,
         max_body_bytes=limits.BODY_BYTES,
+        late_ack=LateAck.ACCEPT,  # what has arrived is not delivered again for want of an ack in time
         archive_bodies=False,
     )

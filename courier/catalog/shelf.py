@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -24,6 +24,10 @@ KINDS: dict[str, type[Thing]] = {
     "credential": Credential,
     "record": Record,
 }
+
+
+Learner = Callable[[StoredRecord, bool], None]
+"""Is told a record that another node has changed, and whether it is still there."""
 
 
 class _Turn:
@@ -57,6 +61,7 @@ class Shelf(Memory):
         self._store = store
         self._clock = clock
         self._writing = _Turn(store)
+        self._learners: dict[str, Learner] = {}
 
     async def _put(self, thing: T, kind: EventKind, principal: str, *with_it: Thing) -> T:
         """Write a thing and what belongs to it, as one event."""
@@ -84,13 +89,24 @@ class Shelf(Memory):
     def learn(self, *, put: Sequence[StoredRecord], delete: Sequence[StoredRecord]) -> None:
         """Another node has changed these; what is known already is no news."""
         for stored in delete:
-            thing = read_stored(stored)
-            if self._present(thing) is not None:
+            if stored.kind not in KINDS:
+                self._pass_on(stored, False)
+            elif self._present(thing := read_stored(stored)) is not None:
                 self._forget(thing)
         for stored in put:
-            thing = read_stored(stored)
-            if self._present(thing) != thing:
+            if stored.kind not in KINDS:
+                self._pass_on(stored, True)
+            elif self._present(thing := read_stored(stored)) != thing:
                 self._remember(thing)
+
+    def leave_to(self, kind: str, learner: Learner) -> None:
+        """Records of a kind that the catalog does not know are somebody else's to learn."""
+        self._learners[kind] = learner
+
+    def _pass_on(self, stored: StoredRecord, present: bool) -> None:
+        learner = self._learners.get(stored.kind)
+        if learner is not None:  # else a newer Courier keeps something that this one has no use for
+            learner(stored, present)
 
     def _event(self, kind: EventKind, thing: Thing, principal: str) -> Event:
         return Event(

@@ -116,6 +116,8 @@ class _Nobody:
 
     def due(self, at: int) -> None: ...
 
+    def duties_changed(self) -> None: ...
+
 
 class World(NamedTuple):
     """The queues that there are, and what the journal says of their making."""

@@ -1,7 +1,8 @@
-"""The health of every listener: in memory as it is, on disk as it was a few seconds ago."""
+"""The health of every listener: in memory as it is, on disk, and so for other nodes, as it was a few seconds ago."""
 
 import contextlib
 import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -25,7 +26,10 @@ log = logging.getLogger(__name__)
 class HealthBook:
     """Reads and writes Health by listener."""
 
-    def __init__(self, catalog: Catalog, clock: Clock, alarms: Alarms, tasks: Tasks) -> None:
+    def __init__(
+        self, catalog: Catalog, clock: Clock, alarms: Alarms, tasks: Tasks, *, is_ours: Callable[[Listener], bool]
+    ) -> None:
+        self._is_ours = is_ours
         self._catalog = catalog
         self._clock = clock
         self._alarms = alarms
@@ -35,18 +39,22 @@ class HealthBook:
         self._saving_soon = False
 
     def of(self, listener: Listener) -> Health:
+        if not self._is_ours(listener):
+            if listener.id not in self._dirty:
+                self._known.pop(listener.id, None)  # whoever delivers to it knows better
+            return self._stored(listener)
         found = self._known.get(listener.id)
-        if found is None:
-            found = self._known[listener.id] = self._stored(listener)
+        if found is None:  # a breaker does not outlive the process
+            found = msgspec.structs.replace(self._stored(listener), breaker=BreakerState.CLOSED)
+            self._known[listener.id] = found
         return found
 
     def _stored(self, listener: Listener) -> Health:
         try:
             document = self._catalog.record(KIND, listener.tenant, listener.id).document
-            health = msgspec.convert(document, Health)
+            return msgspec.convert(document, Health)
         except (NotFound, msgspec.ValidationError):
             return Health()
-        return msgspec.structs.replace(health, breaker=BreakerState.CLOSED)  # a breaker does not outlive the process
 
     def put(self, listener: Listener, health: Health) -> None:
         self._known[listener.id] = health
@@ -54,6 +62,13 @@ class HealthBook:
         if not self._saving_soon:
             self._saving_soon = True
             self._alarms.set(self._clock.now() + SAVE_MS, lambda: self._tasks.start(self._save_round()))
+
+    def give_up(self) -> None:
+        """Others may deliver to some of these listeners now: let them know what is known, and go by what they say."""
+        if self._dirty:
+            self._tasks.start(self.save())
+        for listener_id in [each for each in self._known if each not in self._dirty]:
+            del self._known[listener_id]
 
     def forget(self, listener: Listener) -> None:
         """The listener is gone, and so is what is known of it."""

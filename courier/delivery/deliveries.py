@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import resource
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from msgspec.structs import replace
 
 from courier.broker import Broker
 from courier.catalog import Catalog
 from courier.clock import Clock
+from courier.core.duties import delivery_to
 from courier.core.errors import Invalid
 from courier.core.model import DAY, MINUTE, Listener, ListenerSettings, ListenerState, Secret
 from courier.delivery import signing
@@ -23,10 +24,12 @@ from courier.delivery.client import Client
 from courier.delivery.dispatcher import Dispatcher
 from courier.delivery.envelope import Postman
 from courier.delivery.guard import Guard, Network, Resolver
+from courier.delivery.health import afresh
 from courier.delivery.judging import Judge
 from courier.delivery.liveness import LivenessChecks
 from courier.delivery.log import DeliveryLog
 from courier.delivery.model import DeliveryAttempt, Health, LogPage
+from courier.delivery.renewing import Renewals
 from courier.delivery.replay import Replayed, Replays
 from courier.delivery.resolving import SystemResolver
 from courier.delivery.settling import Settler
@@ -54,6 +57,8 @@ class Deliveries:
         tls: ssl.SSLContext | None = None,
         disable_ms: int = DISABLE_MS,
         liveness_ms: int = LIVENESS_MS,
+        holds: Callable[[str], bool] = lambda duty: True,
+        shared: bool = False,
     ) -> None:
         self._catalog = catalog
         self._clock = clock
@@ -62,8 +67,10 @@ class Deliveries:
         self._client = Client(self.guard, tls=tls)
         self._alarms = Alarms(clock)
         self._tasks, self._requests = Tasks(), Tasks()
-        self._book = HealthBook(catalog, clock, self._alarms, self._tasks)
-        self._log = DeliveryLog(broker)
+        self._book = HealthBook(
+            catalog, clock, self._alarms, self._tasks, is_ours=lambda listener: holds(delivery_to(listener.id))
+        )
+        self._log = DeliveryLog(broker, shared=shared)
         self._replays = Replays(broker, catalog)
         self._dispatcher = Dispatcher(
             broker,
@@ -82,6 +89,8 @@ class Deliveries:
                 tasks=self._tasks,
                 disable_ms=disable_ms,
             ),
+            renewals=Renewals(broker, clock, self._alarms, self._tasks),
+            holds=holds,
             most_active=_open_files() // 2,
         )
         self._liveness = LivenessChecks(
@@ -100,6 +109,11 @@ class Deliveries:
     def ready(self, queue_key: int, count: int) -> None:
         """The store's word that a queue has something ready; most queues are nobody's outbox."""
         self._dispatcher.ready(queue_key, count)
+
+    def duties_changed(self) -> None:
+        """The store's word that other listeners than before are this node's to deliver to."""
+        self._dispatcher.duties_changed()
+        self._book.give_up()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -129,6 +143,8 @@ class Deliveries:
 
     def _changed(self, listener: Listener, present: bool) -> None:
         if present:
+            if self._dispatcher.is_resumed_by(listener):
+                self._book.put(listener, afresh(self._book.of(listener)))
             self._dispatcher.changed(listener)
             self._liveness.changed(listener)
         else:
@@ -141,7 +157,7 @@ class Deliveries:
 
     def health(self, listener: Listener) -> Health:
         """How the listener has been doing, up to this moment."""
-        lane = self._dispatcher.lane_of(listener)
+        lane = self._dispatcher.lane_of(listener) if self._dispatcher.is_ours(listener) else None
         health = self._book.of(listener)
         return replace(health, breaker=lane.breaker.state(now=self._clock.now())) if lane else health
 
@@ -189,8 +205,7 @@ class Deliveries:
 
     async def resume(self, listener: Listener, *, principal: str) -> Listener:
         """Deliver again what has waited, with a fresh start for one that was disabled."""
-        health = replace(self._book.of(listener), failure_run=0, failing_since=None)
-        self._book.put(listener, health)
+        self._book.put(listener, afresh(self._book.of(listener)))
         return await self._catalog.change_listener(
             listener, state=ListenerState.ACTIVE, reason=None, principal=principal
         )

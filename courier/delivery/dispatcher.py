@@ -7,14 +7,16 @@ the receiver has taken the message, a release when it has not.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
 from courier.broker import Broker
 from courier.catalog import Catalog
 from courier.clock import Clock
+from courier.core.duties import DELIVERY, delivery_to
 from courier.core.errors import CourierError, Invalid, QueueNotFound
-from courier.core.model import SECOND, Extend, Lease, Listener, ListenerState, Release
+from courier.core.model import SECOND, Lease, Listener, ListenerState, Release
 from courier.delivery.alarms import Alarms
 from courier.delivery.book import PRINCIPAL
 from courier.delivery.envelope import Envelope, Postman, envelope
@@ -22,6 +24,7 @@ from courier.delivery.guard import Guard
 from courier.delivery.judging import Judge
 from courier.delivery.lane import Lane
 from courier.delivery.model import Answer
+from courier.delivery.renewing import Renewals, lease_ms
 from courier.delivery.tasks import Tasks
 
 STORE_RETRY_MS = SECOND
@@ -48,6 +51,8 @@ class Dispatcher:
         tasks: Tasks,
         requests: Tasks,
         judge: Judge,
+        renewals: Renewals,
+        holds: Callable[[str], bool],
         most_active: int,
     ) -> None:
         self._broker = broker
@@ -59,6 +64,9 @@ class Dispatcher:
         self._tasks = tasks
         self._requests = requests
         self._judge = judge
+        self._renewals = renewals
+        self._holds = holds
+        self._held: set[str] = set()
         self._most_active = most_active
         self._listeners: dict[int, Listener] = {}  # by the key of their outbox
         self._keys: dict[str, int] = {}
@@ -72,16 +80,29 @@ class Dispatcher:
     def start(self) -> None:
         """Look into every outbox once; from then on the store tells."""
         self._going = True
-        for key in list(self._listeners):
-            self.ready(key, 1)
+        self.duties_changed()
 
     def stop(self) -> None:
         """Take up nothing new."""
         self._going = False
 
+    def duties_changed(self) -> None:
+        """Give back what is another node's now, and look into every outbox that is newly ours."""
+        held = {duty for duty in DELIVERY if self._holds(duty)}
+        gained, self._held = held - self._held, held
+        for lane in list(self._lanes.values()):
+            self._dispatch(lane)
+        for key, listener in list(self._listeners.items()):
+            if delivery_to(listener.id) in gained:
+                self.ready(key, 1)
+
+    def is_ours(self, listener: Listener) -> bool:
+        """Whether it is this node that delivers to the listener."""
+        return self._holds(delivery_to(listener.id))
+
     def ready(self, queue_key: int, count: int) -> None:
         listener = self._listeners.get(queue_key)
-        if listener is None or not self._going:
+        if listener is None or not self._going or not self.is_ours(listener):
             return
         lane = self._lanes.get(queue_key)
         if lane is None:
@@ -101,6 +122,12 @@ class Dispatcher:
         if lane is not None:
             lane.renew(listener, outbox)
         self.ready(outbox.key, 1)
+
+    def is_resumed_by(self, listener: Listener) -> bool:
+        """Whether this version sets a listener of ours going again."""
+        known = self._listeners.get(self._keys.get(listener.id, -1))
+        stood = known is not None and known.state is not ListenerState.ACTIVE
+        return stood and listener.state is ListenerState.ACTIVE and self.is_ours(listener)
 
     def gone(self, listener: Listener) -> None:
         key = self._keys.pop(listener.id, None)
@@ -149,7 +176,7 @@ class Dispatcher:
         lane.hungry = False  # what becomes ready while we look says so
         started = perf_counter()
         try:
-            leases = await self._broker.receive(lane.outbox, limit=count, principal=PRINCIPAL)
+            leases = await self._broker.receive(lane.outbox, limit=count, lease_ms=lease_ms(lane), principal=PRINCIPAL)
         except QueueNotFound:
             return
         except CourierError:
@@ -163,6 +190,7 @@ class Dispatcher:
         if rate := lane.listener.settings.requests_per_second:
             lane.pace.spend(len(leases), rate, now=self._clock.now())
         lane.waiting.extend(leases)
+        self._renewals.hold(lane, leases)
         lane.used = lane.used or bool(leases)
         if not lane.used and not lane.hungry and self._going:
             self._lanes.pop(lane.outbox.key, None)  # it was only a look: an idle listener costs nothing
@@ -176,7 +204,8 @@ class Dispatcher:
         """Whether anything may be delivered to the listener now."""
         queue = self._catalog.queue_of_id(lane.listener.queue_id)
         paused = queue is not None and queue.settings.paused
-        return self._going and lane.listener.state is ListenerState.ACTIVE and not paused
+        ready = self._going and lane.listener.state is ListenerState.ACTIVE and not paused
+        return ready and self.is_ours(lane.listener)
 
     def _dispatch(self, lane: Lane) -> None:
         """Send off what is leased, or give it back where that may not be any more."""
@@ -184,6 +213,8 @@ class Dispatcher:
         if not width and lane.waiting:
             untried = [Release(lease.receipt, 0, untried=True) for lease in lane.waiting]
             lane.waiting.clear()
+            for order in untried:
+                lane.leases.pop(order.receipt, None)
             self._tasks.start(self._give_back(lane, untried))
         while lane.waiting and lane.active < width:
             if self._active >= self._most_active:
@@ -218,15 +249,10 @@ class Dispatcher:
 
     async def _attempt(self, lane: Lane, lease: Lease) -> Answer | None:
         """One request, or None when the lease was lost before it could be made."""
-        listener, now = lane.listener, self._clock.now()
-        if lease.expires_at - now < listener.settings.timeout_ms + LEASE_SPARE_MS:
-            order = Extend(lease.receipt, lane.outbox.settings.lease_ms)
-            try:
-                (extended,) = await self._broker.settle(lane.outbox, [order], principal=PRINCIPAL)
-            except CourierError:
-                return None
-            if isinstance(extended, CourierError):
-                return None
+        listener = lane.listener
+        if lane.leases.get(lease.receipt, 0) - self._clock.now() < LEASE_SPARE_MS:
+            lane.leases.pop(lease.receipt, None)
+            return None
         cover = self._cover(lane)
         if isinstance(cover, str):
             return Answer(error=cover)

@@ -45,6 +45,11 @@ def after_check(health: Health, answer: Answer, *, now: int) -> Health:
     )
 
 
+def afresh(health: Health) -> Health:
+    """As if the receiver had not failed lately: somebody has set the listener going again."""
+    return replace(health, failure_run=0, failing_since=None)
+
+
 def hopeless(health: Health, *, disable_ms: int, now: int) -> str | None:
     """Why a listener is to be disabled, if it is: nothing but failures, many of them, for days."""
     if health.failing_since is None or health.failure_run < DISABLE_COUNT:

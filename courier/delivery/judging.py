@@ -71,6 +71,7 @@ class Judge:
         delivered = isinstance(decided, Delivered)
         lane.breaker = lane.breaker.after_success() if delivered else lane.breaker.after_failure(now=now)
         health = rules.after_delivery(self._book.of(lane.listener), answer, delivered=delivered, now=now)
+        health = replace(health, breaker=lane.breaker.state(now=now))
         self._book.put(lane.listener, health)
         if isinstance(decided, Retry) and decided.hold_ms:
             lane.held_until = max(lane.held_until, now + decided.hold_ms)

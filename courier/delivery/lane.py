@@ -32,7 +32,7 @@ class Lane:
 
     __slots__ = (
         "active", "alarm_at", "breaker", "cover", "fetch_ms", "fetching", "held_until", "hungry", "latency_ms",
-        "listener", "outbox", "pace", "settling", "unsettled", "used",
+        "leases", "listener", "outbox", "pace", "renewing", "settling", "unsettled", "used",
         "waiting",
     )  # fmt: skip
 
@@ -48,6 +48,9 @@ class Lane:
         self.fetch_ms = 0.0
         self.active = 0
         self.waiting: deque[Lease] = deque()
+        self.leases: dict[str, int] = {}
+        """By receipt, until when each message is held that is not yet settled."""
+        self.renewing = False
         self.unsettled: list[tuple[Settlement, DeliveryAttempt]] = []
         self.settling = False
         self.hungry = False

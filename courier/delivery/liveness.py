@@ -74,7 +74,7 @@ class LivenessChecks:
         listener = self._listeners.get(listener_id)
         if listener is None or listener.liveness_url != url:
             return  # it is gone, or checked at another URL since
-        if listener.state is ListenerState.PAUSED:
+        if listener.state is ListenerState.PAUSED or not self._dispatcher.is_ours(listener):
             self._set(listener_id, url, self._interval_ms)
         else:
             self._tasks.start(self._check(listener, url))

@@ -34,8 +34,9 @@ class Cursor(msgspec.Struct, frozen=True):
 class DeliveryLog:
     """Newest first, page by page."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, shared: bool = False) -> None:
         self._broker = broker
+        self._shared = shared  # then the newest lines may be another node's
         self._recent: dict[str, deque[DeliveryAttempt]] = {}
 
     def add(self, listener: Listener, attempt: DeliveryAttempt) -> None:
@@ -57,7 +58,7 @@ class DeliveryLog:
         return await self._scan(listener, limit, cursor)
 
     def _at_hand(self, listener: Listener, cursor: Cursor) -> list[DeliveryAttempt]:
-        if cursor.offset is not None:
+        if cursor.offset is not None or self._shared:
             return []
         recent = reversed(self._recent.get(listener.id, deque()))
         lines = sorted(recent, key=lambda line: line.place, reverse=True)

@@ -56,7 +56,8 @@ class Settler:
             except CourierError as error:
                 log.warning("the outcome of %d deliveries waits for the store: %s", len(batch), error)
                 await asyncio.sleep(RETRY_SECONDS)
-        for (_, attempt), outcome in zip(batch, outcomes, strict=True):
+        for (settlement, attempt), outcome in zip(batch, outcomes, strict=True):
+            lane.leases.pop(settlement.receipt, None)
             if isinstance(outcome, CourierError):
                 log.warning("delivery %s of listener %s: %s", attempt.message_id, lane.listener.id, outcome)
             else:

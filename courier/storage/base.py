@@ -14,7 +14,21 @@ import msgspec
 
 from courier.core.errors import CourierError
 from courier.core.events import Entry, Event
-from courier.core.model import Counters, Draft, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
+from courier.core.model import (
+    Claim,
+    Counters,
+    Draft,
+    Job,
+    Lease,
+    Message,
+    Page,
+    Publication,
+    Queue,
+    Sent,
+    Settled,
+    Settlement,
+    State,
+)
 
 
 class Directory(Protocol):
@@ -37,6 +51,9 @@ class Signals(Protocol):
     def due(self, at: int) -> None:
         """Time will change something at `at`; call `advance` then."""
 
+    def duties_changed(self) -> None:
+        """This node holds other duties than before."""
+
 
 class Parcel(msgspec.Struct, frozen=True, gc=False):
     """A draft on its way into a queue.
@@ -48,6 +65,16 @@ class Parcel(msgspec.Struct, frozen=True, gc=False):
     queue: Queue
     draft: Draft
     copy_of: int | None = None
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """Some parcels of a stage, and the events to journal with them, packed: see `storage.staging`."""
+
+    count: int
+    """How many messages their sender brought: copies for listeners do not count."""
+    keys: frozenset[int]
+    """Of the queues that they are for."""
+    parcels: bytes
 
 
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +134,9 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish what is in hand and let go of the files."""
+
+    def holds(self, duty: str) -> bool:
+        """Whether a duty is this node's now (see `core.duties`); a store that nobody shares leaves all to its node."""
 
     # -- control plane ----------------------------------------------------------------------------------------
 
@@ -180,6 +210,57 @@ class Store(Protocol):
 
     async def advance(self, *, now: int) -> int | None:
         """Apply what time has done to every queue; returns when there is more to do, if ever."""
+
+    # -- claims -----------------------------------------------------------------------------------------------
+
+    async def open_job(self, queue: Queue, *, job: str, now: int) -> Job:
+        """Begin a new epoch of a job, which is made if need be: whoever holds an earlier one is Fenced from now on."""
+
+    async def claim(
+        self, queue: Queue, *, job: str, number: int, epoch: int, limit: int, now: int, principal: str
+    ) -> Claim:
+        """Lease up to `limit` ready messages without end under a number; asked again, the answer is the same claim.
+
+        With nothing ready nothing is kept and the claim's count is 0. Raises Fenced, ClaimGone for a number that is
+        done.
+        """
+
+    async def read_claim(
+        self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int
+    ) -> list[tuple[int, Message]]:
+        """The messages at positions `start` up to `stop`, with their positions; those that are gone are left out.
+
+        Raises Fenced, ClaimGone.
+        """
+
+    async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
+        """Claims up to a number are done: ack what is left in them; returns how many. Raises Fenced."""
+
+    async def free_job(self, queue: Queue, *, job: str, now: int, principal: str) -> int:
+        """End the job's epoch and release all that it holds; returns how many. Raises JobNotFound."""
+
+    async def jobs(self, queue: Queue) -> list[Job]:
+        """Every job that the queue knows, with the claims that it holds, by name."""
+
+    # -- staged messages --------------------------------------------------------------------------------------
+
+    async def stage(self, target: str, *, stage: str, part: int, chunks: Sequence[Chunk], now: int) -> None:
+        """Keep a part of a stage; one that is there already stays as it is."""
+
+    async def publish(
+        self, target: str, *, series: str, number: int, stages: Sequence[str], now: int, principal: str
+    ) -> Publication:
+        """Send everything that the stages hold, all of it or nothing, and remember the number.
+
+        Whoever looks at one of the queues sees either nothing of it or everything. Of a series whose number is that
+        high already nothing is sent, and the stages are dropped. Raises StageNotFound.
+        """
+
+    async def publication(self, target: str, *, series: str) -> Publication | None:
+        """The newest of a series."""
+
+    async def drop_stages(self, target: str, *, stages: Sequence[str]) -> None:
+        """Forget stages that were not published; those that are not there are forgotten already."""
 
     # -- journal ----------------------------------------------------------------------------------------------
 

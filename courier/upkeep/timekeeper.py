@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 
 from courier.clock import Clock
+from courier.core.duties import UPKEEP
 from courier.core.errors import CourierError
 from courier.core.model import MINUTE, SECOND
 from courier.storage.base import Store
@@ -80,7 +81,7 @@ class Timekeeper:
 
     async def _trim(self, now: int) -> None:
         """Forget events that are older, or more, than the journal is meant to hold."""
-        if now < self._next_trim_at:
+        if now < self._next_trim_at or not self._store.holds(UPKEEP):
             return
         self._next_trim_at = now + TICK_MS
         ends = [(await self._store.span()).oldest]

@@ -5,6 +5,7 @@ import msgspec
 from courier.auth.gate import Gate
 from courier.broker import Broker
 from courier.catalog import Catalog
+from courier.claims import Claims
 from courier.clock import Clock
 from courier.config import Settings
 from courier.core.receipts import Sealer
@@ -13,6 +14,7 @@ from courier.journal.cursors import Cursors
 from courier.journal.history import History
 from courier.lake.stats import Stats
 from courier.lake.tables import Lake
+from courier.stages import Stages
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -28,3 +30,5 @@ class Services(msgspec.Struct, frozen=True):
     cursors: Cursors
     lake: Lake
     stats: Stats
+    claims: Claims
+    stages: Stages

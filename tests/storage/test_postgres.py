@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from courier.clock import FakeClock
+from courier.core.duties import DELIVERY, DUTIES
 from courier.core.errors import AlreadyExists, LeaseLost, QueueNotFound, Unavailable
 from courier.core.events import EventKind
 from courier.core.model import Draft, Kind, Lease, QueueSettings
 from courier.storage.base import CannotOpen
+from courier.storage.postgres import duties
 from courier.storage.postgres.store import PostgresStore
 from tests.support.engines import TENANT, WHO, Rig, forget
 from tests.support.postgres import Cluster, shared_cluster
@@ -194,13 +196,44 @@ async def test_one_node_leads_and_another_takes_over(url: str) -> None:
         assert await other.store.advance(now=other.now) is None
         await one.send("orders")
         await one.receive_one("orders", lease_ms=1_000)
-        await postgres(one)._watch.stop()
+        await postgres(one)._duties.stop()
         await until(lambda: postgres(other).leads)
         # The lease was the other node's affair; the leader hears of it, and its end is applied.
         await until(lambda: postgres(other)._circle.agenda.next_at() == one.now + 1_000)
         other.clock.advance(ms=1_000)
         await other.store.advance(now=other.now)
         assert len(await other.events(EventKind.LEASE_EXPIRED)) == 1
+
+
+async def test_every_duty_is_held_by_one_node_and_spread_over_all(url: str) -> None:
+    async with nodes(url, count=3) as rigs:
+        stores = [postgres(rig) for rig in rigs]
+
+        def held() -> list[int]:
+            return [sum(store.holds(duty) for store in stores) for duty in DUTIES]
+
+        await until(lambda: held() == [1] * len(DUTIES) and all(map(parts_of, stores)))
+        assert all(len(parts_of(store)) < len(DELIVERY) for store in stores)
+        await stores[0]._duties.stop()
+        assert max(held()) == 1
+        assert parts_of(stores[0]) == set()
+        await until(lambda: held() == [1] * len(DUTIES))
+
+
+async def test_a_node_relies_on_its_duties_only_while_it_hears_from_the_database(url: str) -> None:
+    async with nodes(url) as (one, other):
+        store = postgres(one)
+        await until(lambda: parts_of(store) and parts_of(postgres(other)))
+        frozen = store._duties._task
+        assert frozen is not None
+        frozen.cancel()  # its session stays open, but nobody uses it
+        store._duties._heard_at -= duties.TRUST_SECONDS
+        assert parts_of(store) == set()
+        await until(lambda: parts_of(postgres(other)) == set(DELIVERY))
+
+
+def parts_of(store: PostgresStore) -> set[str]:
+    return {duty for duty in DELIVERY if store.holds(duty)}
 
 
 # -- starting ---------------------------------------------------------------------------------------------------

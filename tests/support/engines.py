@@ -9,10 +9,12 @@ from typing import Any, Protocol
 
 from courier.broker import Broker
 from courier.catalog import DEFAULT_TENANT, Catalog
+from courier.claims import Claims
 from courier.clock import FakeClock
 from courier.core.errors import CourierError
 from courier.core.events import Event, EventKind
 from courier.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
+from courier.stages import Stages
 from courier.storage.base import Filter, Store
 from courier.storage.postgres.care import restore
 from courier.storage.postgres.store import PostgresStore
@@ -80,6 +82,8 @@ class Rig:
         self.arrivals = WatchedArrivals(self.clock)
         self.catalog = Catalog(self.store, self.clock)
         self.broker = Broker(self.store, self.catalog, self.clock, self.arrivals)
+        self.claims = Claims(self.store, self.clock)
+        self.stages = Stages(self.store, self.broker, self.clock)
         self.timekeeper = Timekeeper(self.store, self.clock)
         await self.store.open(directory=self.catalog, signals=self)
         await self.catalog.load()
@@ -96,6 +100,9 @@ class Rig:
 
     def due(self, at: int) -> None:
         self.timekeeper.due(at)
+
+    def duties_changed(self) -> None:
+        """Nothing is delivered here."""
 
     # -- time -------------------------------------------------------------------------------------------------
 

@@ -91,6 +91,8 @@ WORDS: dict[str, str] = {
     "seq": "The message's number in this store; it never changes.",
     "seqs": "The numbers of the messages.",
     "settlements": "What to do with each message.",
+    "shard": "The shard's number; 0 where the store is not divided.",
+    "shards": "What can be read of each shard's journal.",
     "size": "How many bytes the body has.",
     "source_queue": "The queue that the message died in; null once that is deleted.",
     "source_queue_id": "The id of the queue that the message died in.",

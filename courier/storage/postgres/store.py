@@ -8,6 +8,7 @@ from typing import TypeVar
 import psycopg
 
 from courier.clock import fresh_key
+from courier.core.duties import UPKEEP
 from courier.core.errors import CourierError, MessageNotFound, QueueNotFound, Unavailable
 from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
@@ -16,7 +17,9 @@ from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, S
 from courier.storage.metrics import Metrics
 from courier.storage.postgres import browsing, care, passing
 from courier.storage.postgres.arrays import numbers
+from courier.storage.postgres.claims import Claims
 from courier.storage.postgres.commit import Circle, GroupCommit
+from courier.storage.postgres.duties import Duties
 from courier.storage.postgres.journal import Journal
 from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, refusal
 from courier.storage.postgres.orders import Pass, Receive, Send, Settle
@@ -27,6 +30,7 @@ from courier.storage.postgres.rows import read, to_message
 from courier.storage.postgres.schema import migrate, space_of
 from courier.storage.postgres.settling import read_tokens
 from courier.storage.postgres.solo import alone
+from courier.storage.postgres.stages import Stages
 from courier.storage.postgres.transaction import Transaction
 from courier.storage.postgres.watch import Watch
 
@@ -37,7 +41,7 @@ PASS_COUNT = 500
 FULL_LOOK_TICKS = 60
 
 
-class PostgresStore:
+class PostgresStore(Claims, Stages):
     """One database (or one schema of it), any number of nodes."""
 
     def __init__(self, url: str) -> None:
@@ -56,7 +60,9 @@ class PostgresStore:
             self._commit = GroupCommit(self._circle, self.sealer)
             self._records = Records(self._circle, self._pool, self._look_again)
             self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
+            self._duties = Duties(self._circle)
             await self._watch.start()
+            await self._duties.start()
         except (psycopg.Error, Unavailable) as error:
             reason = str(error.__cause__ or error).strip().splitlines()[0]
             raise CannotOpen(f"the database cannot be opened: {reason}") from error
@@ -71,6 +77,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         await self._commit.close()
+        await self._duties.stop()
         await self._watch.stop()
         await self._pool.close()
 
@@ -86,7 +93,10 @@ class PostgresStore:
     @property
     def leads(self) -> bool:
         """Whether this is the node that looks after what belongs to nobody in particular."""
-        return self._watch.leads
+        return self.holds(UPKEEP)
+
+    def holds(self, duty: str) -> bool:
+        return self._duties.holds(duty)
 
     # -- control plane ----------------------------------------------------------------------------------------
 
@@ -285,6 +295,8 @@ class PostgresStore:
                     agenda.note(key, now)  # it is still to be done
                 raise
         await self._forget_dedup(now)
+        await self._finish_claims(now)
+        await self._forget_stages(now)
         return agenda.next_at()
 
     async def _pass_time(self, keys: Sequence[int], now: int) -> None:
@@ -301,11 +313,12 @@ class PostgresStore:
             pass
         where = {"queue": queue.key}
         named: Step = (Q.sweep_record, {"tenant": queue.tenant, "id": queue.id})
-        await self._pool.ask((Q.delete_groups, where), (Q.delete_tallies, where), named)
+        claims: list[Step] = [(query, where) for query in (Q.forget_claim_parts, Q.forget_claims, Q.forget_jobs)]
+        await self._pool.ask(*claims, (Q.delete_groups, where), (Q.delete_tallies, where), named)
         self._doomed.pop(queue.key, None)
 
     async def _forget_dedup(self, now: int) -> None:
-        while self._watch.leads and self._dedup_due <= now:
+        while self.leads and self._dedup_due <= now:
             async with self._pool.taken() as connection:
                 cursor = await connection.execute(Q.forget_dedup, {"now": now, "limit": passing.STEP})
                 self._dedup_due = now if cursor.rowcount == passing.STEP else now + MINUTE
@@ -316,7 +329,7 @@ class PostgresStore:
     async def _tick(self, ticks: int) -> None:
         if self._commit.failure is not None:
             await self._commit.submit(Pass((), 0))  # nothing to do but to find out that it can be done again
-        if self._watch.leads:
+        if self.leads:
             await self._lead(ticks)
 
     async def _lead(self, ticks: int) -> None:

@@ -1,8 +1,4 @@
-"""What a node hears of the others, and which of the nodes leads: one connection, one task.
-
-The node that holds the leader's lock looks after what belongs to nobody in particular; when it dies, PostgreSQL lets go
-of the lock and another takes it within a second or two.
-"""
+"""What a node hears of the others: one connection, one task."""
 
 import asyncio
 import contextlib
@@ -17,7 +13,6 @@ from courier.storage.postgres.commit import EVERYTHING, Circle
 from courier.storage.postgres.link import Connection, connect
 from courier.storage.postgres.queries import Q
 
-LEADER_LOCK = -3
 TICK_SECONDS = 1.0
 POLL_TICKS = 5
 """Every so many ticks receivers are sent to look wherever there is something, in case a notice was lost."""
@@ -27,12 +22,11 @@ log = logging.getLogger(__name__)
 
 
 class Watch:
-    """Run as a task by the store; `leads` is true while this node leads."""
+    """Run as a task by the store."""
 
     def __init__(
         self, circle: Circle, *, on_tick: Callable[[int], Awaitable[None]], on_lost: Callable[[], None]
     ) -> None:
-        self.leads = False
         self._circle = circle
         self._on_tick = on_tick
         self._on_lost = on_lost
@@ -52,20 +46,11 @@ class Watch:
     async def _connect(self) -> None:
         self._connection = await connect(self._circle.url)
         await self._connection.execute(f'LISTEN "{self._circle.channel}"')
-        await self._try_to_lead()
 
     async def _disconnect(self) -> None:
-        self.leads = False
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
-
-    async def _try_to_lead(self) -> None:
-        if self.leads or self._connection is None:
-            return
-        where = (self._circle.space, LEADER_LOCK)
-        row = await (await self._connection.execute("SELECT pg_try_advisory_lock(%s, %s)", where)).fetchone()
-        self.leads = bool(row and row[0])
 
     async def _run(self) -> None:
         ticks = 0
@@ -94,7 +79,6 @@ class Watch:
         assert self._connection is not None
         async for notice in self._connection.notifies(timeout=TICK_SECONDS):
             await self._hear(notice.payload)
-        await self._try_to_lead()
         if ticks % POLL_TICKS == 0:
             await self._poll()
         await self._on_tick(ticks)
