@@ -11,7 +11,7 @@ from typing import Annotated
 import cyclopts
 from rich.console import Console
 
-from benchmarks import backlog, delivery, dialects, journal, report, sending
+from benchmarks import backlog, delivery, dialects, journal, postgres, report, sending, soak
 from benchmarks.bench import Bench
 from benchmarks.load import require_wrk
 from benchmarks.measure import Row
@@ -35,6 +35,12 @@ SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
     "mq-publish": dialects.anypoint_publish,
     "mq-batch": dialects.anypoint_publish_batch,
     "mq-consume": dialects.anypoint_consume,
+    "pg-send-128": partial(postgres.send_one, connections=128),
+    "pg-send-32": partial(postgres.send_one, connections=32),
+    "pg-batch-100": postgres.send_batch,
+    "pg-drain-10": postgres.drain,
+    "pg-pollers": postgres.pollers,
+    "pg-soak": soak.soak,
 }
 
 WIDTH = 140
@@ -50,6 +56,7 @@ def measure(
     quick: Annotated[bool, cyclopts.Parameter(negative=())] = False,
     check: Annotated[bool, cyclopts.Parameter(negative=())] = False,
     data: Path | None = None,
+    soak_seconds: int = 60,
 ) -> None:
     """Run the rows, print the table, write benchmarks/results/<date>.json.
 
@@ -63,12 +70,18 @@ def measure(
         Exit with 1 when a bar is missed.
     data
         Where to put the data directories; on a real disk, or fsync costs nothing.
+    soak_seconds
+        How long the soak takes; ten minutes are 600.
     """
     require_wrk()
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     with _directory(data) as directory:
         bench = Bench(
-            directory, rounds=3 if quick else 7, seconds=1 if quick else 2, backlog=100_000 if quick else 1_000_000
+            directory,
+            rounds=3 if quick else 7,
+            seconds=1 if quick else 2,
+            backlog=100_000 if quick else 1_000_000,
+            soak_seconds=soak_seconds,
         )
         machine = report.describe_machine(directory, rounds=bench.rounds)
         with contextlib.closing(bench):
@@ -96,6 +109,7 @@ def _run(console: Console, bench: Bench, names: list[str]) -> Iterator[Row]:
 @contextlib.contextmanager
 def _directory(parent: Path | None) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="courier-bench-", dir=parent) as name:
+        Path(name).chmod(0o755)  # PostgreSQL runs as another user
         yield Path(name)
 
 

@@ -9,20 +9,23 @@ import msgspec
 
 from benchmarks.client import BODY, Client
 from benchmarks.load import Chain, Load, Request, chain, repeat
+from benchmarks.pgmq import Pgmq
 from benchmarks.processes import Bare, Courier, Server
 
 
 class Bench:
     """The yardstick runs all the time; every scenario gets a Courier of its own on an empty data directory."""
 
-    def __init__(self, directory: Path, *, rounds: int, seconds: int, backlog: int) -> None:
+    def __init__(self, directory: Path, *, rounds: int, seconds: int, backlog: int, soak_seconds: int) -> None:
         self.directory = directory
         self.rounds = rounds
         self.seconds = seconds
         self.backlog = backlog
+        self.soak_seconds = soak_seconds
         self._names = itertools.count()
         self._stack = contextlib.ExitStack()
         self._bare: Bare | None = None
+        self.pgmq = self._stack.enter_context(contextlib.closing(Pgmq(directory)))
 
     @property
     def bare(self) -> Bare:

@@ -58,6 +58,11 @@ def chain(server: Server, work: Chain, *, clients: int, seconds: int) -> Load:
     return _wrk(server, "chain.lua", arguments, threads=clients, connections=clients, seconds=seconds)
 
 
+def poll(server: Server, path: str, *, connections: int, seconds: int) -> Load:
+    """Let `connections` wait for a message each, ack it and wait again."""
+    return _wrk(server, "poll.lua", [path, TOKEN], threads=1, connections=connections, seconds=seconds)
+
+
 def _wrk(server: Server, script: str, arguments: list[str], *, threads: int, connections: int, seconds: int) -> Load:
     command = ["wrk", "-t", str(threads), "-c", str(connections), "-d", f"{seconds}s", "--timeout", "30s"]
     command += ["-s", str(LUA / script), server.url, "--", *arguments]

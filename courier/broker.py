@@ -71,11 +71,14 @@ class Broker:
         self, parcels: list[Parcel], now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
         """Store parcels and their copies for listeners in one transaction; the outcomes are those of the parcels."""
-        copies = [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel)]
+        copies = self._all_copies(parcels)
         if not copies:
             return await self._store.send(parcels, now=now, principal=principal, events=events)
         outcomes = await self._store.send([*parcels, *copies], now=now, principal=principal, events=events)
         return outcomes[: len(parcels)]
+
+    def _all_copies(self, parcels: Sequence[Parcel]) -> list[Parcel]:
+        return [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel)]
 
     def _copies(self, index: int, parcel: Parcel) -> list[Parcel]:
         """What the listeners of a parcel's queue get: the same message in each one's outbox."""
@@ -111,6 +114,22 @@ class Broker:
         now = self._clock.now()
         bindings = self._catalog.bindings_of(exchange)
         routed = [self._route(bindings, draft) for draft in drafts]
+        parcels, events = self._send_out(exchange, drafts, routed, now, principal)
+        outcomes = iter(await self._store_parcels(parcels, now, principal, events) if events else ())
+        return [
+            route if isinstance(route, CourierError) else _published_outcome(draft, [next(outcomes) for _ in route])
+            for draft, route in zip(drafts, routed, strict=True)
+        ]
+
+    def _send_out(
+        self,
+        exchange: Exchange,
+        drafts: Sequence[Draft],
+        routed: Sequence[list[Queue] | CourierError],
+        now: int,
+        principal: str,
+    ) -> tuple[list[Parcel], list[Event]]:
+        """The parcels of drafts that were routed, and the events that say how far."""
         parcels: list[Parcel] = []
         events: list[Event] = []
         for draft, route in zip(drafts, routed, strict=True):
@@ -120,11 +139,23 @@ class Broker:
                 draft.id = self._clock.random_bytes(16).hex()  # the copies in all queues share one id
             parcels.extend(Parcel(queue, draft) for queue in route)
             events.append(_published(exchange, draft, len(route), now, principal))
-        outcomes = iter(await self._store_parcels(parcels, now, principal, events) if events else ())
-        return [
-            route if isinstance(route, CourierError) else _published_outcome(draft, [next(outcomes) for _ in route])
-            for draft, route in zip(drafts, routed, strict=True)
-        ]
+        return parcels, events
+
+    def address(
+        self, target: Queue | Exchange, drafts: Sequence[Draft], *, principal: str
+    ) -> tuple[list[Parcel], list[Event], dict[int, CourierError]]:
+        """What a later transaction has to store for drafts, copies and events included; and the refusals by index."""
+        events: list[Event] = []
+        if isinstance(target, Queue):
+            checked = ((index, limits.check_draft(draft, target)) for index, draft in enumerate(drafts))
+            refusals = {index: refusal for index, refusal in checked if refusal is not None}
+            parcels = [Parcel(target, draft) for draft in drafts]
+        else:
+            bindings = self._catalog.bindings_of(target)
+            routed = [self._route(bindings, draft) for draft in drafts]
+            refusals = {index: route for index, route in enumerate(routed) if isinstance(route, CourierError)}
+            parcels, events = self._send_out(target, drafts, routed, self._clock.now(), principal)
+        return [*parcels, *self._all_copies(parcels)], events, refusals
 
     def _route(self, bindings: Sequence[Binding], draft: Draft) -> list[Queue] | CourierError:
         queues = []

@@ -21,6 +21,7 @@ from courier import __version__
 from courier.auth.gate import Gate, open_gate
 from courier.broker import Broker
 from courier.catalog import Catalog
+from courier.claims import Claims
 from courier.clock import Clock, SystemClock
 from courier.config import Settings
 from courier.core.shards import Shard
@@ -29,10 +30,14 @@ from courier.dialects.openapi import documentation
 from courier.journal.archive import Archive, Limits
 from courier.journal.cursors import KIND as CURSOR
 from courier.journal.cursors import Cursors
-from courier.journal.history import History
+from courier.journal.history import History, Past
+from courier.journal.pasts import Archiving, Pasts
 from courier.journal.place import LocalPlace, place_of
+from courier.lake.recent import Recent
+from courier.lake.stats import Stats
 from courier.lake.tables import Lake
-from courier.storage.base import CannotOpen
+from courier.stages import Stages
+from courier.storage.base import CannotOpen, ShardLog
 from courier.storage.sqlite.store import SqliteStore
 from courier.telemetry import logs
 from courier.telemetry.traffic import Traffic
@@ -115,8 +120,10 @@ async def running(
         journal_bytes=settings.journal_bytes,
         held=cursors.lowest,
     )
-    archive = _archive(settings, store, clock, cursors) if settings.archive_enabled else None
-    history = History(store, archive)
+    archiving = _archiving(settings, clock, cursors) if _archives(settings, store) else None
+    archive = archiving(store, 0) if archiving is not None else None
+    history = History(Past(store, archive))
+    pasts = Pasts(store, history, clock, archiving)
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
     deliveries = _deliveries(settings, broker, catalog, clock, store)
 
@@ -128,13 +135,22 @@ async def running(
     try:
         await catalog.load()
         await cursors.load()
+        pasts.look()
         if archive is not None and isinstance(archive.place, LocalPlace):
             await archive.open()  # any other is opened when it can be reached
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
         lake = Lake(settings.lake_place)
-        services = Services(broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake)
+        services = Services(
+            broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
+            Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock),
+        )  # fmt: skip
         app = _app(load_dialects(dialects, settings), services, store, tracing)
-        jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
+        jobs = [
+            timekeeper.run(),
+            pasts.run(),
+            _keep_tokens(gate, clock),
+            *([archive.run()] if archive is not None else []),
+        ]
         async with _in_background(*jobs), deliveries.running():
             yield Node(app=app, services=services, store=store, minted_token=minted)
         with contextlib.suppress(Exception):  # a full disk costs only the last minute of sliding tokens
@@ -172,7 +188,16 @@ def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clo
     )
 
 
-def _archive(settings: Settings, store: "Engine", clock: Clock, cursors: Cursors) -> Archive:
+def _archives(settings: Settings, store: "Engine") -> bool:
+    """What one node seals all must be able to read, so several need to be told where."""
+    if settings.archive_enabled and settings.archive is None and not isinstance(store, SqliteStore):
+        log.info("the journal stays in the database: `archive` names no place that all nodes reach")
+        return False
+    return settings.archive_enabled
+
+
+def _archiving(settings: Settings, clock: Clock, cursors: Cursors) -> Archiving:
+    """How the archive of a shard is made; the shards share the place, because no two of them share an offset."""
     limits = Limits(
         segment_bytes=settings.archive_segment_bytes,
         segment_ms=settings.archive_segment_ms,
@@ -180,7 +205,11 @@ def _archive(settings: Settings, store: "Engine", clock: Clock, cursors: Cursors
         total_bytes=settings.archive_bytes,
     )
     place = place_of(settings.archive) if settings.archive else LocalPlace(settings.data / ARCHIVE)
-    return Archive(store, clock, place, limits, held=cursors.lowest)
+
+    def archive(log: ShardLog, shard: int) -> Archive:
+        return Archive(log, clock, place, limits, held=partial(cursors.lowest, shard))
+
+    return archive
 
 
 def load_dialects(names: Sequence[str], settings: Settings) -> list[Dialect]:

@@ -9,10 +9,13 @@ CourierError
 ├── NotFound
 │   ├── TenantNotFound · QueueNotFound · ExchangeNotFound · BindingNotFound
 │   ├── MessageNotFound · CredentialNotFound · ListenerNotFound · RecordNotFound · CursorNotFound
+│   ├── JobNotFound · StageNotFound · PublicationNotFound
+│   └── ClaimGone        the claim is over, or was never made
 ├── Conflict
 │   ├── AlreadyExists    the name is taken
 │   ├── InUse            something else still refers to it
 │   ├── QueuePaused
+│   ├── Fenced           the job was opened again elsewhere
 │   └── LeaseLost        the lease ended, or the message was settled
 ├── Unauthenticated      no credential, or one that we do not know
 ├── Forbidden            a good credential without the scope
@@ -110,6 +113,28 @@ class CursorNotFound(NotFound):
     noun = "cursor"
 
 
+class JobNotFound(NotFound):
+    noun = "job"
+
+
+class StageNotFound(NotFound):
+    noun = "stage"
+
+
+class PublicationNotFound(NotFound):
+    noun = "publication"
+
+
+class ClaimGone(NotFound):
+    def __init__(self, job: str, number: int) -> None:
+        CourierError.__init__(
+            self, f"claim {number} of job {job!r} is not held: it was acked, it was freed, or it was never made"
+        )
+        self.name = str(number)
+        self.job = job
+        self.number = number
+
+
 class Conflict(CourierError):
     """The request is well formed, but the present state forbids it."""
 
@@ -132,6 +157,13 @@ class QueuePaused(Conflict):
     def __init__(self, queue: str) -> None:
         super().__init__(f"queue {queue!r} is paused; resume it to receive")
         self.queue = queue
+
+
+class Fenced(Conflict):
+    def __init__(self, job: str, epoch: int) -> None:
+        super().__init__(f"job {job!r} was opened again since, or freed: epoch {epoch} is over")
+        self.job = job
+        self.epoch = epoch
 
 
 class LeaseLost(Conflict):

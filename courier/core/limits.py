@@ -20,9 +20,14 @@ GROUP_CHARS = 128
 ATTRIBUTE_COUNT = 1_000
 ATTRIBUTE_BYTES = 256 * 1024
 CONTENT_TYPE_CHARS = 256
+CLAIM_COUNT = 1_000_000
+STAGE_COUNT = 10_000
+"""Messages in one part of a stage."""
+PUBLISHED_STAGES = 10_000
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,125}[A-Za-z0-9._-])?", re.ASCII)
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
 SETTING_RANGES: dict[str, tuple[int, int]] = {
     "delay_ms": (0, DELAY_MS),
@@ -48,6 +53,16 @@ def check_tenant(tenant: str) -> None:
         raise Invalid(
             "a tenant id has 1 to 128 letters, digits, dots, underscores and hyphens and starts with a letter or digit",
             field="tenant",
+        )
+
+
+def check_label(field: str, value: str) -> None:
+    """The name of a job, a stage or a series."""
+    if not LABEL.fullmatch(value):
+        raise Invalid(
+            f"a {field} has 1 to 128 letters, digits, dots, underscores, colons and hyphens and starts with a letter"
+            " or digit",
+            field=field,
         )
 
 

@@ -22,6 +22,9 @@ DAY = 24 * HOUR
 DEDUP_MS = 5 * MINUTE
 """How long a FIFO queue remembers the id of a message that it has taken."""
 
+UNENDING = 253_402_300_799_999
+"""When the lease of a claimed message ends: at the end of the year 9999."""
+
 Attribute = str | int | float | bool
 Attributes = Mapping[str, Attribute]
 Json = Any
@@ -319,6 +322,50 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
     id: str
     expires_at: int | None = None
     dead: bool = False
+
+
+class Fate(IntEnum):
+    """What becomes of a claim's messages. The numbers are stored; never renumber."""
+
+    HELD = 0
+    ACKED = 1
+    FREED = 2
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Messages that a job holds without end under a number, at positions 0 up to `count`; 0 means that none was ready.
+
+    They are shown as leased. Purge, retention and late acks take them away as they do any other: then their positions
+    are empty.
+    """
+
+    number: int
+    count: int
+    byte_count: int = 0
+    claimed_at: int = 0
+    is_new: bool = False
+    """Made by this call, not by an earlier one that asked for the same number."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Who claims messages of a queue. Only its newest epoch may; claims up to number `done` are over."""
+
+    name: str
+    epoch: int
+    done: int
+    opened_at: int
+    claims: tuple[Claim, ...] = ()
+    """Those that it holds now."""
+
+
+class Publication(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The newest of a series, which happened as a whole, once; so did all of the series with lower numbers."""
+
+    series: str
+    number: int
+    count: int
+    """How many messages it had."""
+    published_at: int
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True, gc=False):

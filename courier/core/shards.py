@@ -10,10 +10,11 @@ from enum import StrEnum
 
 import msgspec
 
-SHARD_SPAN = 2**45
+STEP = 2**45
+"""Numbers that a shard has; all of them, eras included, stay exact in JSON."""
 MOST_SHARDS = 64
 ERA_SPAN = 2**38
-FIRST_ERA = MOST_SHARDS * SHARD_SPAN
+FIRST_ERA = MOST_SHARDS * STEP
 LAST_NUMBER = 2**53
 OUTBOX = 2**31 - MOST_SHARDS
 """Queue keys from here on are the store's own: under them parcels wait for another shard; nothing of it is journaled."""
@@ -21,11 +22,11 @@ OUTBOX = 2**31 - MOST_SHARDS
 
 def shard_of(offset: int) -> int:
     """The shard in whose journal an offset is."""
-    return offset // SHARD_SPAN
+    return offset // STEP
 
 
 def first_of(shard: int) -> int:
-    return shard * SHARD_SPAN
+    return shard * STEP
 
 
 def era_start(era: int) -> int:
@@ -42,7 +43,7 @@ def was_sent_by(seq: int, upto_seq: int) -> bool:
 
 def _range_end(seq: int) -> int:
     if seq < FIRST_ERA:
-        return (seq // SHARD_SPAN + 1) * SHARD_SPAN
+        return (seq // STEP + 1) * STEP
     return (seq // ERA_SPAN + 1) * ERA_SPAN
 
 

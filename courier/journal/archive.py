@@ -1,4 +1,7 @@
-"""The archive: seals the journal into segments, lets the store forget them, and forgets the oldest ones itself."""
+"""The archive: seals the journal into segments, lets the store forget them, and forgets the oldest ones itself.
+
+Of several nodes one does so; the others look now and then what it has done, and at once where they miss something.
+"""
 
 import asyncio
 import bisect
@@ -7,12 +10,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from courier.clock import Clock
+from courier.clock import Clock, fresh_key
+from courier.core.duties import ARCHIVE
 from courier.core.model import SECOND
+from courier.core.shards import shard_of
 from courier.journal import segments
 from courier.journal.place import Draft, Place
 from courier.journal.segments import Segment, SegmentWriter
-from courier.storage.base import CannotOpen, Span, Store
+from courier.storage.base import CannotOpen, ShardLog, Span
 
 LOOK_MS = 5 * SECOND
 """How often there is a look whether something is to be sealed."""
@@ -41,7 +46,7 @@ class Archive:
     """Run it as one task beside the server. The files of the place are all that it remembers by."""
 
     def __init__(
-        self, store: Store, clock: Clock, place: Place, limits: Limits, *, held: Callable[[], int | None]
+        self, store: ShardLog, clock: Clock, place: Place, limits: Limits, *, held: Callable[[], int | None]
     ) -> None:
         self.place = place
         self._store = store
@@ -53,6 +58,8 @@ class Archive:
         self._end = 0
         self._trimmed = 0
         self._opened = False
+        self._looked_for = -1
+        self._mark = fresh_key().hex()[:8]
         self._stopping = False
         self._last_at: dict[Segment, int] = {}
 
@@ -73,9 +80,18 @@ class Archive:
         return found if found is not None and offset < found.end else None
 
     async def open(self) -> None:
+        """See what is there, and be ready to write; raises CannotOpen when it cannot be this store's."""
+        writes = self._store.holds(ARCHIVE)
+        if writes:
+            await asyncio.to_thread(self.place.sweep)
+        await self.look()
+        self._opened = writes
+
+    async def look(self) -> None:
         """See what is there; raises CannotOpen when it cannot be this store's."""
-        found = segments.chain(await asyncio.to_thread(self.place.list))
         span = await self._store.span()
+        shard, listed = shard_of(span.oldest), await asyncio.to_thread(self.place.list)
+        found = [segment for segment in segments.chain(listed) if shard_of(segment.start) == shard]
         if found and found[-1].end > span.next:
             raise CannotOpen(
                 f"the archive in {self.place} has events up to offset {found[-1].end}, but the store only up to"
@@ -84,7 +100,12 @@ class Archive:
         self._segments = found
         self._end = found[-1].end if found else span.oldest
         self._measure()
-        self._opened = True
+
+    async def catch_up(self, journal: Span) -> None:
+        """Look again where the store has forgotten what is in no segment that is known: another node has sealed it."""
+        if self._end < journal.oldest and self._looked_for != journal.oldest:
+            self._looked_for = journal.oldest
+            await self.look()
 
     def _measure(self) -> None:
         """How far back the segments reach without a gap."""
@@ -111,7 +132,11 @@ class Archive:
 
     async def _tend_quietly(self) -> None:
         try:
-            await self.tend()
+            if self._store.holds(ARCHIVE):
+                await self.tend()
+            else:
+                self._opened = False
+                await self.look()
         except _Stopped:
             pass
         except Exception as error:
@@ -130,7 +155,7 @@ class Archive:
             start = max(self._end, span.oldest)
             if start > self._end and self._segments:
                 log.warning("the journal forgot offsets %d to %d before they were archived", self._end, start)
-            if start >= span.next or not await self._is_due(start):
+            if start >= span.next or not await self._is_due(start) or not self._store.holds(ARCHIVE):
                 break
             await self._seal(start, span.next)
         await self._trim()
@@ -142,14 +167,16 @@ class Archive:
         return bool(first) and first[0].event.at + self._limits.segment_ms <= self._clock.now()
 
     async def _seal(self, start: int, stop: int) -> None:
-        draft = await asyncio.to_thread(self.place.create, f"{start:020d}")
+        draft = await asyncio.to_thread(self.place.create, f"{start:020d}-{self._mark}")
         try:
             end = await self._fill(draft, start, stop)
             size = await asyncio.to_thread(draft.publish, segments.name_of(start, end))
         except BaseException:
             draft.abandon()
             raise
-        self._segments.append(Segment(start, end, size))
+        sealed = Segment(start, end, size)
+        if sealed not in self._segments:  # somebody may have looked since it appeared
+            self._segments.append(sealed)
         self._end = end
         self._measure()
         log.info("sealed", extra={"start": start, "end": end, "bytes": size})

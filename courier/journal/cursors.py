@@ -8,13 +8,14 @@ import msgspec
 
 from courier.clock import Clock
 from courier.core.errors import CursorNotFound
+from courier.core.shards import shard_of
 from courier.storage.base import Store, StoredRecord
 
 KIND = "cursor"
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything below `offset` has been read and is not needed again."""
+    """Everything of the offset's shard below it has been read and is not needed again."""
 
     name: str
     offset: int
@@ -22,50 +23,55 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cursors:
-    """Kept in the store, known by heart. A cursor only moves forward."""
+    """Kept in the store, known by heart. A cursor only moves forward, in each shard on its own."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._cursors: dict[str, Cursor] = {}
+        self._cursors: dict[tuple[str, int], Cursor] = {}
         self._writing = asyncio.Lock()
 
     async def load(self) -> None:
         for record in await self._store.load_records():
             if record.kind == KIND:
-                self._cursors[record.id] = msgspec.msgpack.decode(record.document, type=Cursor)
+                cursor = msgspec.msgpack.decode(record.document, type=Cursor)
+                self._cursors[_key(cursor)] = cursor
 
     def learn(self, record: StoredRecord, present: bool) -> None:
         """Another node has moved or deleted a cursor."""
+        key = record.id, int(record.tenant or 0)
         if present:
-            self._cursors[record.id] = msgspec.msgpack.decode(record.document, type=Cursor)
+            self._cursors[key] = msgspec.msgpack.decode(record.document, type=Cursor)
         else:
-            self._cursors.pop(record.id, None)
+            self._cursors.pop(key, None)
 
     def all(self) -> list[Cursor]:
-        return sorted(self._cursors.values(), key=lambda cursor: cursor.name)
+        return [self._cursors[key] for key in sorted(self._cursors)]
 
-    def lowest(self) -> int | None:
-        """The offset from which on somebody still wants to read."""
-        return min((cursor.offset for cursor in self._cursors.values()), default=None)
+    def lowest(self, shard: int = 0) -> int | None:
+        """The offset of a shard from which on somebody still wants to read."""
+        return min((cursor.offset for (_, its), cursor in self._cursors.items() if its == shard), default=None)
 
     async def advance(self, name: str, offset: int) -> Cursor:
         """Move a cursor to `offset`, or make it there; one that is further on stays where it is."""
         async with self._turn():
-            known = self._cursors.get(name)
+            known = self._cursors.get((name, shard_of(offset)))
             if known is not None and known.offset >= offset:
                 return known
             cursor = Cursor(name=name, offset=offset, changed_at=self._clock.now())
             await self._store.change_records(put=[_stored(cursor)])
-            self._cursors[name] = cursor
+            self._cursors[_key(cursor)] = cursor
             return cursor
 
     async def delete(self, name: str) -> None:
+        """Forget a cursor in every shard."""
         async with self._turn():
-            if name not in self._cursors:
+            found = [cursor for cursor in self._cursors.values() if cursor.name == name]
+            if not found:
                 raise CursorNotFound(name)
-            await self._store.change_records(delete=[_stored(self._cursors[name])])
-            del self._cursors[name]
+            await self._store.change_records(delete=[_stored(cursor) for cursor in found])
+            for cursor in found:
+                del self._cursors[_key(cursor)]
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -74,5 +80,12 @@ class Cursors:
             yield
 
 
+def _key(cursor: Cursor) -> tuple[str, int]:
+    return cursor.name, shard_of(cursor.offset)
+
+
 def _stored(cursor: Cursor) -> StoredRecord:
-    return StoredRecord(kind=KIND, tenant="", id=cursor.name, document=msgspec.msgpack.encode(cursor))
+    """A record belongs to a tenant, a cursor to none: its shard stands in that place, and nothing for the first."""
+    shard = shard_of(cursor.offset)
+    document = msgspec.msgpack.encode(cursor)
+    return StoredRecord(kind=KIND, tenant=str(shard) if shard else "", id=cursor.name, document=document)

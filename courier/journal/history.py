@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from courier.core.errors import OffsetGone
+from courier.core.errors import Invalid, OffsetGone
 from courier.core.events import Entry
+from courier.core.shards import first_of, shard_of
 from courier.journal import arrow, segments
 from courier.journal.archive import Archive
 from courier.journal.segments import Segment
 from courier.journal.selection import Selection
-from courier.storage.base import Span, Store
+from courier.storage.base import ShardLog, Span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,16 +21,19 @@ CHUNK = 4_000
 TRIES = 3
 
 
-class History:
-    """Reads on from any kept offset; whoever reads does not notice where it comes from."""
+class Past:
+    """What one shard remembers, in its journal and in the archive of that."""
 
-    def __init__(self, store: Store, archive: Archive | None = None) -> None:
+    def __init__(self, store: ShardLog, archive: Archive | None = None) -> None:
         self._store = store
         self._archive = archive
 
     async def span(self) -> Span:
         journal = await self._store.span()
-        return journal if self._archive is None else Span(oldest=self._archive.oldest(journal), next=journal.next)
+        if self._archive is None:
+            return journal
+        await self._archive.catch_up(journal)
+        return Span(oldest=self._archive.oldest(journal), next=journal.next)
 
     async def offset_at(self, at: int) -> int:
         """The offset of the first event of that instant or later; the next offset when there is none."""
@@ -46,8 +50,11 @@ class History:
                 return await asyncio.to_thread(
                     segments.read_entries, self._archive.place, segment, start=start, limit=limit
                 )
-            except (OffsetGone, FileNotFoundError):
-                pass  # it has just been sealed and trimmed, or has grown too old: look again
+            except OffsetGone:
+                pass  # it has just been sealed and trimmed: look again
+            except FileNotFoundError:
+                if self._archive is not None:
+                    await self._archive.look()  # it has grown too old, and another node has removed it
         raise OffsetGone(start, (await self.span()).oldest)
 
     async def _segment_of(self, offset: int, *, sealed: bool = False) -> Segment | None:
@@ -55,6 +62,7 @@ class History:
         journal = await self._store.span()
         if self._archive is None or (offset >= journal.oldest and not sealed):
             return None
+        await self._archive.catch_up(journal)
         if offset < (oldest := self._archive.oldest(journal)):
             raise OffsetGone(offset, oldest)
         return self._archive.find(offset)
@@ -102,6 +110,52 @@ class History:
             if columns is not None:
                 chosen = chosen.select(list(columns))
             yield from (bytes(batch.serialize()) for batch in _whole(chosen))
+
+
+class History:
+    """Reads on from any kept offset; whoever reads does not notice where it comes from.
+
+    Each shard has a past of its own, and every offset says which one it is of.
+    """
+
+    def __init__(self, *pasts: Past) -> None:
+        self._pasts = list(pasts)
+
+    def add(self, past: Past) -> None:
+        """There is one shard more."""
+        self._pasts.append(past)
+
+    async def spans(self) -> list[Span]:
+        """One for each shard, in their order."""
+        return [await past.span() for past in self._pasts]
+
+    async def span(self, shard: int = 0) -> Span:
+        return await self._past(first_of(shard)).span()
+
+    async def offset_at(self, at: int, shard: int = 0) -> int:
+        """The offset of the shard's first event of that instant or later; its next offset when there is none."""
+        return await self._past(first_of(shard)).offset_at(at)
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        """Events of a shard from `start` on, up to `limit` but perhaps fewer; none only at the end."""
+        return await self._past(start).read_events(start=start, limit=limit)
+
+    def stream(
+        self,
+        *,
+        start: int,
+        stop: int,
+        selection: Selection,
+        columns: Sequence[str] | None = None,
+        chunk: int = CHUNK,
+    ) -> AsyncIterator[bytes]:
+        """The events of offsets `start` up to `stop`, of one shard, that are selected, as an Arrow stream."""
+        return self._past(start).stream(start=start, stop=stop, selection=selection, columns=columns, chunk=chunk)
+
+    def _past(self, offset: int) -> Past:
+        if shard_of(offset) >= len(self._pasts):
+            raise Invalid(f"there is no shard {shard_of(offset)}, to which offset {offset} would belong", field="from")
+        return self._pasts[shard_of(offset)]
 
 
 def _whole(table: "pa.Table") -> "list[pa.RecordBatch]":

@@ -70,13 +70,16 @@ class Journal(NamedTuple):
 
     # -- numbers ----------------------------------------------------------------------------------------------
 
-    def span(self) -> Span:
-        answer = self._ask("GET", PREFIX)
-        return Span(answer["oldest"], answer["next"])
+    def spans(self) -> dict[int, Span]:
+        """What can be read of each shard."""
+        return {one["shard"]: Span(one["oldest"], one["next"]) for one in self._ask("GET", PREFIX)["shards"]}
 
-    def offset_at(self, at: int) -> int:
-        """The offset of the first event of that instant or later."""
-        return int(self._ask("GET", f"{PREFIX}?at={at}")["offset"])
+    def span(self, shard: int = 0) -> Span:
+        return self.spans()[shard]
+
+    def offsets_at(self, at: int) -> dict[int, int]:
+        """The offset of each shard's first event of that instant or later."""
+        return {one["shard"]: one["offset"] for one in self._ask("GET", f"{PREFIX}?at={at}")["shards"]}
 
     def advance_cursor(self, name: str, offset: int) -> int:
         """Say that everything below `offset` is done with; returns where the cursor stands."""

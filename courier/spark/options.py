@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from courier.journal.schema import COLUMNS, MESSAGE_COLUMNS, spark_schema
 from courier.spark.journal import Journal
+from courier.spark.offsets import EARLIEST, LATEST, Offsets, check_position, locate
 
 EVENTS, MESSAGES = "events", "messages"
 MODES = {EVENTS: COLUMNS, MESSAGES: MESSAGE_COLUMNS}
@@ -39,15 +39,13 @@ class Options(NamedTuple):
     def schema(self) -> str:
         return spark_schema(MODES[self.mode])
 
-    def place(self, position: str) -> int:
-        """The offset that `earliest`, `latest`, a number or a timestamp means now."""
-        if position == "earliest":
-            return self.journal.span().oldest
-        if position == "latest":
-            return self.journal.span().next
-        if position.isdecimal():
-            return int(position)
-        return self.journal.offset_at(_instant(position))
+    def start(self) -> Offsets:
+        """Where reading begins; shards that the option does not speak of are read from their beginning."""
+        return locate(self.journal, self.starting, others=lambda span: span.oldest)
+
+    def stop(self) -> Offsets:
+        """Where a batch read ends; shards that the option does not speak of are read to their end."""
+        return locate(self.journal, self.ending, others=lambda span: span.next)
 
 
 def read_options(given: Mapping[str, str]) -> Options:
@@ -64,8 +62,8 @@ def read_options(given: Mapping[str, str]) -> Options:
         mode=_choice(options, "mode", tuple(MODES)),
         tenant=options.get("tenant"),
         queues=_queues(options),
-        starting=_position(options, "startingOffset", "earliest"),
-        ending=_position(options, "endingOffset", "latest"),
+        starting=_position(options, "startingOffset", EARLIEST),
+        ending=_position(options, "endingOffset", LATEST),
         rows_per_batch=_number(options, "maxRecordsPerBatch", None),
         rows_per_partition=_number(options, "rowsPerPartition", ROWS_PER_PARTITION) or ROWS_PER_PARTITION,
         fail_on_data_loss=_choice(options, "failOnDataLoss", ("true", "false")) == "true",
@@ -102,17 +100,10 @@ def _number(options: Mapping[str, str], name: str, default: int | None) -> int |
 
 def _position(options: Mapping[str, str], name: str, default: str) -> str:
     position = options.get(name, default)
-    if position not in {"earliest", "latest"} and not position.isdecimal():
-        try:
-            _instant(position)
-        except ValueError:
-            raise OptionError(
-                f"{name} is {position!r}; give earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z"
-            ) from None
+    try:
+        check_position(position)
+    except ValueError:
+        raise OptionError(
+            f"{name} is {position!r}; give earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z"
+        ) from None
     return position
-
-
-def _instant(text: str) -> int:
-    """Epoch milliseconds of an ISO 8601 time; without a zone it is UTC."""
-    moment = datetime.fromisoformat(text)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)

@@ -1,6 +1,5 @@
 """The pipeline: from the journal to the lake's tables, batch by batch, each batch exactly once."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,11 +7,13 @@ from typing import Any, NamedTuple
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
+from courier.spark.cursors import CursorKeeper
 from courier.spark.journal import Journal
 from courier.spark.lake import Lake
+from courier.spark.offsets import backlog, read_offsets
+from courier.spark.session import reason_of
 from courier.spark.tables import events as event_table
 from courier.spark.tables import messages, queue_minutes
 
@@ -64,19 +65,11 @@ def run(
         except KeyboardInterrupt:
             query.stop()
             raise
-        if query.lastProgress:
-            keeper.keep(query.lastProgress)
+        keeper.catch_up(query)
     except StreamingQueryException as error:
-        raise PipelineFailed(_reason(error)) from error
+        raise PipelineFailed(reason_of(error)) from error
     finally:
         spark.streams.removeListener(keeper)
-
-
-def _reason(error: StreamingQueryException) -> str:
-    """The last line of the Python error inside, which says what went wrong; Spark wraps it in many others."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    told = [line.partition(": ")[2] for line in lines if line.startswith("courier.spark.") and ": " in line]
-    return told[-1] if told else next((line for line in lines if line), "the query failed")
 
 
 def _start(spark: SparkSession, job: Job, lake: Lake, every_ms: int | None) -> StreamingQuery:
@@ -95,42 +88,34 @@ def _start(spark: SparkSession, job: Job, lake: Lake, every_ms: int | None) -> S
     return writer.trigger(processingTime=f"{every_ms} milliseconds").start()
 
 
-class _Keeper(StreamingQueryListener):
+class _Keeper(CursorKeeper):
     """Moves the cursor once Spark has committed a batch, and tells how it goes."""
 
     def __init__(self, job: Job, report: Callable[[Progress], None]) -> None:
-        self._job = job
+        super().__init__(job.journal, job.cursor)
         self._report = report
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's names
-        progress = event.progress
-        self.keep(progress)
-        if progress.numInputRows:
-            self._report(_read_progress(progress))
+        self._told = -1
 
     def keep(self, progress: Any) -> None:
-        end = progress.sources[0].endOffset
-        if end:
-            self._job.journal.advance_cursor(self._job.cursor, json.loads(end)["offset"])
+        super().keep(progress)
+        if progress.numInputRows and progress.batchId > self._told:
+            self._told = progress.batchId
+            self._report(_read_progress(progress))
 
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        pass
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        pass
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        pass
+    def catch_up(self, query: StreamingQuery) -> None:
+        """Hear at the end of a query what Spark has not yet passed on: it lets its listeners wait."""
+        for progress in query.recentProgress:
+            self.keep(progress)
 
 
 def _read_progress(progress: Any) -> Progress:
     source = progress.sources[0]
-    end, newest = (json.loads(text)["offset"] if text else 0 for text in (source.endOffset, source.latestOffset))
+    end, newest = read_offsets(source.endOffset), read_offsets(source.latestOffset)
     return Progress(
         batch=progress.batchId,
         events=progress.numInputRows,
-        offset=end,
-        backlog=max(0, newest - end),
+        offset=max(end.values(), default=0),
+        backlog=backlog(end, newest),
         seconds=progress.durationMs.get("triggerExecution", 0) / 1_000,
     )
 

@@ -9,8 +9,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from courier.core.shards import shard_of
+from courier.spark.cursors import advance_cursor
 from courier.spark.journal import DataLoss, Wanted, ranges
 from courier.spark.messages import KINDS, event_columns, to_messages
+from courier.spark.offsets import Offsets, advance, newest_of, stretches
 from courier.spark.options import MESSAGES, MODES, OptionError, Options, read_options
 
 if TYPE_CHECKING:
@@ -20,8 +23,6 @@ REST_S = 0.2
 """How long a stream that has read everything rests before it tells Spark so: Spark asks again at once."""
 
 log = logging.getLogger(__name__)
-
-Offset = dict[str, int]
 
 
 class CourierSource(DataSource):
@@ -54,19 +55,22 @@ class CourierSource(DataSource):
     queue, queues       only these queues, by name or id; `queues` takes several with commas between them
     mode                events or messages
     startingOffset      earliest (default), latest, an offset, or a time such as 2026-01-31T12:00:00Z; a stream that
-                        has a checkpoint goes on from there instead
+                        has a checkpoint goes on from there instead. Of a store that is divided into shards, an offset
+                        means its shard only; {"0": 1200, "1": 35184372088900} speaks of several
     endingOffset        the same, for batch reads; latest by default; the offset itself is not read
     maxRecordsPerBatch  a micro-batch covers at most so many offsets
     rowsPerPartition    a task covers so many offsets, 100000 by default
     failOnDataLoss      true (default): offsets that the server no longer has end the query; false: they are skipped
     cursor              the name of a cursor that follows a stream and holds the server's retention back (root only);
-                        Spark tells of a batch one batch late, so the cursor is always a little behind
+                        Spark tells of a batch one batch late, so the cursor is a little behind, unless a
+                        `courier.spark.cursors.CursorKeeper` listens to the query
 
     Promises
     --------
     Offsets are journal offsets: the same range gives the same rows, so a stream that is replayed after a crash is
-    exactly once with a sink that is. A server that restarts is waited for. Progress shows the newest offset of the
-    server as `latestOffset`, so that the backlog is its distance from `endOffset`.
+    exactly once with a sink that is. A server that restarts is waited for. Progress shows offsets as an object with
+    one for each shard, such as {"0": 1200}, and the newest ones of the server as `latestOffset`, so that the backlog
+    is its distance from `endOffset`.
     """
 
     @classmethod
@@ -101,8 +105,9 @@ class JournalReader:
         if strange := sorted(set(self.columns) - {name for name, _ in MODES[options.mode]}):
             raise OptionError(f"{strange[0]!r} is not a column of mode {options.mode!r}")
 
-    def parts(self, start: int, stop: int) -> list[Range]:
-        return [Range(*piece) for piece in ranges(start, stop, self.options.rows_per_partition)]
+    def parts(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        step = self.options.rows_per_partition
+        return [Range(*piece) for begin, stop in stretches(start, end) for piece in ranges(begin, stop, step)]
 
     def batches(self, part: Range) -> "Iterator[pa.RecordBatch]":
         """In the executor: the rows of one range."""
@@ -114,33 +119,39 @@ class JournalReader:
             yield to_messages(batch, self.columns, hidden=bool(options.queues)) if of_messages else batch
 
     def _kept(self, part: Range, wanted: Wanted) -> "Iterator[pa.RecordBatch]":
-        journal, start = self.options.journal, part.start
+        journal = self.options.journal
         try:
-            yield from journal.read(start, part.stop, wanted)
+            yield from journal.read(part.start, part.stop, wanted)
         except DataLoss:
             if self.options.fail_on_data_loss:
                 raise
             # Ranges are lost from their beginning on, before anything of them was read.
-            yield from journal.read(max(start, journal.span().oldest), part.stop, wanted)
+            oldest = journal.span(shard_of(part.start)).oldest
+            yield from journal.read(max(part.start, oldest), part.stop, wanted)
 
-    def check_kept(self, start: int) -> None:
+    def check_kept(self, start: Offsets, end: Offsets) -> None:
         """Find out in the driver, in one sentence, rather than in a task's stack trace."""
-        oldest = self.options.journal.span().oldest
-        if start < oldest:
-            sentence = f"offsets {start} to {oldest - 1} are no longer kept; the oldest is {oldest}"
-            if self.options.fail_on_data_loss:
-                raise DataLoss(f"{sentence}. Set failOnDataLoss to false to go on without them")
-            log.warning("%s: they are skipped", sentence)
+        spans = self.options.journal.spans()
+        for begin, _ in stretches(start, end):
+            oldest = spans[shard_of(begin)].oldest
+            if begin < oldest:
+                self._lose(f"offsets {begin} to {oldest - 1} are no longer kept; the oldest is {oldest}")
+
+    def _lose(self, sentence: str) -> None:
+        if self.options.fail_on_data_loss:
+            raise DataLoss(f"{sentence}. Set failOnDataLoss to false to go on without them")
+        log.warning("%s: they are skipped", sentence)
 
 
 class BatchReader(JournalReader, DataSourceReader):
     """Reads what there is when the query is planned."""
 
     def partitions(self) -> list[InputPartition]:
-        start, stop = self.options.place(self.options.starting), self.options.place(self.options.ending)
-        if start < stop:
-            self.check_kept(start)
-        return list(self.parts(start, min(stop, self.options.journal.span().next)))
+        newest = newest_of(self.options.journal.spans())
+        start = self.options.start()
+        end = {shard: min(offset, newest[shard]) for shard, offset in self.options.stop().items()}
+        self.check_kept(start, end)
+        return self.parts(start, end)
 
     def read(self, partition: InputPartition) -> "Iterator[Any]":
         assert isinstance(partition, Range)
@@ -148,49 +159,46 @@ class BatchReader(JournalReader, DataSourceReader):
 
 
 class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads on from offset to offset."""
+    """Reads on from offsets to offsets."""
 
-    _target: int | None = None
+    _target: Offsets | None = None
 
-    def initialOffset(self) -> Offset:  # noqa: N802
-        start = self.options.place(self.options.starting)
-        self._hold(start)
-        return {"offset": start}
+    def initialOffset(self) -> Offsets:  # noqa: N802
+        start = self.options.start()
+        self._keep(start)
+        return start
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         most = self.options.rows_per_batch
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self.options.journal.span().next
+        self._target = self.reportLatestOffset()
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        begin = start["offset"]
-        end = self._target if self._target is not None else self._newest(begin)
-        if isinstance(limit, ReadMaxRows):
-            end = min(end, begin + limit.max_rows)
-        return {"offset": max(begin, end)}
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+        newest = self._target if self._target is not None else self._newest(start)
+        return advance(start, newest, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 
-    def _newest(self, begin: int) -> int:
-        newest = self.options.journal.span().next
-        if newest == begin:
+    def _newest(self, start: Offsets) -> Offsets:
+        newest = self.reportLatestOffset()
+        if newest == start:
             time.sleep(REST_S)
         return newest
 
-    def reportLatestOffset(self) -> Offset:  # noqa: N802
-        return {"offset": self.options.journal.span().next}
+    def reportLatestOffset(self) -> Offsets:  # noqa: N802
+        return newest_of(self.options.journal.spans())
 
-    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        self.check_kept(start["offset"])
-        return list(self.parts(start["offset"], end["offset"]))
+    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        self.check_kept(start, end)
+        return self.parts(start, end)
 
     def read(self, partition: InputPartition) -> "Iterator[Any]":
         assert isinstance(partition, Range)
         return self.batches(partition)
 
-    def commit(self, end: Offset) -> None:
-        self._hold(end["offset"])
+    def commit(self, end: Offsets) -> None:
+        self._keep(end)
 
-    def _hold(self, offset: int) -> None:
+    def _keep(self, offsets: Offsets) -> None:
         if self.options.cursor is not None:
-            self.options.journal.advance_cursor(self.options.cursor, offset)
+            advance_cursor(self.options.journal, self.options.cursor, offsets)

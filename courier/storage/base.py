@@ -14,7 +14,21 @@ import msgspec
 
 from courier.core.errors import CourierError
 from courier.core.events import Entry, Event
-from courier.core.model import Counters, Draft, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
+from courier.core.model import (
+    Claim,
+    Counters,
+    Draft,
+    Job,
+    Lease,
+    Message,
+    Page,
+    Publication,
+    Queue,
+    Sent,
+    Settled,
+    Settlement,
+    State,
+)
 
 
 class Directory(Protocol):
@@ -53,6 +67,16 @@ class Parcel(msgspec.Struct, frozen=True, gc=False):
     draft: Draft
     copy_of: int | None = None
     once: str | None = None
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """Some parcels of a stage, and the events to journal with them, packed: see `storage.staging`."""
+
+    count: int
+    """How many messages their sender brought: copies for listeners do not count."""
+    keys: frozenset[int]
+    """Of the queues that they are for."""
+    parcels: bytes
 
 
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +127,16 @@ class EventLog(Protocol):
         """Durable events from `start` on, at least one if there is any; raises OffsetGone below the oldest."""
 
     async def offset_at(self, at: int) -> int: ...
+
+
+class ShardLog(EventLog, Protocol):
+    """The journal of one shard, which can be trimmed."""
+
+    async def offset_keeping(self, size: int) -> int: ...
+
+    async def trim_events(self, *, before: int) -> int: ...
+
+    def holds(self, duty: str) -> bool: ...
 
 
 class Store(Protocol):
@@ -189,7 +223,61 @@ class Store(Protocol):
     async def advance(self, *, now: int) -> int | None:
         """Apply what time has done to every queue; returns when there is more to do, if ever."""
 
+    # -- claims -----------------------------------------------------------------------------------------------
+
+    async def open_job(self, queue: Queue, *, job: str, now: int) -> Job:
+        """Begin a new epoch of a job, which is made if need be: whoever holds an earlier one is Fenced from now on."""
+
+    async def claim(
+        self, queue: Queue, *, job: str, number: int, epoch: int, limit: int, now: int, principal: str
+    ) -> Claim:
+        """Lease up to `limit` ready messages without end under a number; asked again, the answer is the same claim.
+
+        With nothing ready nothing is kept and the claim's count is 0. Raises Fenced, ClaimGone for a number that is
+        done.
+        """
+
+    async def read_claim(
+        self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int
+    ) -> list[tuple[int, Message]]:
+        """The messages at positions `start` up to `stop`, with their positions; those that are gone are left out.
+
+        Raises Fenced, ClaimGone.
+        """
+
+    async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
+        """Claims up to a number are done: ack what is left in them; returns how many. Raises Fenced."""
+
+    async def free_job(self, queue: Queue, *, job: str, now: int, principal: str) -> int:
+        """End the job's epoch and release all that it holds; returns how many. Raises JobNotFound."""
+
+    async def jobs(self, queue: Queue) -> list[Job]:
+        """Every job that the queue knows, with the claims that it holds, by name."""
+
+    # -- staged messages --------------------------------------------------------------------------------------
+
+    async def stage(self, target: str, *, stage: str, part: int, chunks: Sequence[Chunk], now: int) -> None:
+        """Keep a part of a stage; one that is there already stays as it is."""
+
+    async def publish(
+        self, target: str, *, series: str, number: int, stages: Sequence[str], now: int, principal: str
+    ) -> Publication:
+        """Send everything that the stages hold, all of it or nothing, and remember the number.
+
+        Whoever looks at one of the queues sees either nothing of it or everything. Of a series whose number is that
+        high already nothing is sent, and the stages are dropped. Raises StageNotFound.
+        """
+
+    async def publication(self, target: str, *, series: str) -> Publication | None:
+        """The newest of a series."""
+
+    async def drop_stages(self, target: str, *, stages: Sequence[str]) -> None:
+        """Forget stages that were not published; those that are not there are forgotten already."""
+
     # -- journal ----------------------------------------------------------------------------------------------
+
+    def journals(self) -> Sequence[ShardLog]:
+        """That of each shard, by the shards' numbers; the methods below speak of the first, or of an offset's."""
 
     async def span(self) -> Span: ...
 

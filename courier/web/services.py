@@ -5,13 +5,16 @@ import msgspec
 from courier.auth.gate import Gate
 from courier.broker import Broker
 from courier.catalog import Catalog
+from courier.claims import Claims
 from courier.clock import Clock
 from courier.config import Settings
 from courier.core.receipts import Sealer
 from courier.delivery import Deliveries
 from courier.journal.cursors import Cursors
 from courier.journal.history import History
+from courier.lake.stats import Stats
 from courier.lake.tables import Lake
+from courier.stages import Stages
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -26,3 +29,6 @@ class Services(msgspec.Struct, frozen=True):
     history: History
     cursors: Cursors
     lake: Lake
+    stats: Stats
+    claims: Claims
+    stages: Stages

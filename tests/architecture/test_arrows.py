@@ -14,23 +14,52 @@ MAY_IMPORT: dict[str, set[str]] = {
     "clock": set(),
     "waiting": {"clock"},
     "storage.base": {"core"},
-    "storage.*": {"core", "clock", "storage.base", "storage.metrics", "telemetry.histogram"},
+    "storage.*": {"core", "clock", "storage.base", "storage.metrics", "storage.staging", "telemetry.histogram"},
     "catalog": {"core", "clock", "storage.base"},
     "broker": OUR_WORDS,
+    "claims": OUR_WORDS,
+    "stages": OUR_WORDS | {"storage.staging"},
     "upkeep": OUR_WORDS | {"telemetry"},
     "delivery": OUR_WORDS | {"config", "telemetry"},
     "journal": {"core", "clock", "storage.base"},
-    "lake": {"core", "clock", "journal"},
-    "spark": {"journal.schema"},
+    "lake": {"core", "clock", "journal", "storage.base"},
+    "report": {"core", "lake"},
+    "spark": {"journal.schema", "core.shards"},
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
     "auth": OUR_WORDS | {"config", "web"},
-    "web": OUR_WORDS | {"config", "auth", "telemetry", "delivery", "journal", "lake"},
+    "web": OUR_WORDS | {"claims", "stages", "config", "auth", "telemetry", "delivery", "journal", "lake"},
     "dialects": {"core", "web"},
-    "dialects.*": {"core", "clock", "catalog", "broker", "config", "auth", "web", "journal", "lake", "delivery"}
+    "dialects.*": {
+        "core",
+        "clock",
+        "catalog",
+        "broker",
+        "claims",
+        "stages",
+        "config",
+        "auth",
+        "web",
+        "journal",
+        "lake",
+        "delivery",
+    }
     | {"dialects"},
     "server": OUR_WORDS
-    | {"config", "auth", "web", "telemetry", "upkeep", "delivery", "journal", "lake", "dialects", "dialects.*"}
+    | {
+        "claims",
+        "stages",
+        "config",
+        "auth",
+        "web",
+        "telemetry",
+        "upkeep",
+        "delivery",
+        "journal",
+        "lake",
+        "dialects",
+        "dialects.*",
+    }
     | {"storage.*"},
     "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"}
     | {"spark", "lake", "report"},
@@ -96,11 +125,12 @@ def test_the_core_imports_no_clock_no_randomness_and_no_io() -> None:
 
 
 def test_nothing_that_the_server_needs_imports_spark() -> None:
+    """The command line names Spark's types; that it loads without Spark is shown beside the connector."""
     loads_spark = {"pyspark", "py4j"}
     offenders = [
         module.name
         for module in modules()
-        if not module.name.startswith("courier.spark")
+        if not module.name.startswith(("courier.spark", "courier.cli"))
         and loads_spark & {name.split(".")[0] for name in imports_of(module)}
     ]
     assert offenders == []

@@ -212,9 +212,19 @@ async def test_the_archive_answers_in_the_journals_place(tmp_path: Path) -> None
         while (await root.app.store.span()).oldest < end - 1:
             root.clock.advance(ms=1_000)
             await asyncio.sleep(0.001)  # the archive works in threads of its own
-        assert (await root.ask("GET", JOURNAL)) == {"oldest": 0, "next": end}
+        assert (await root.ask("GET", JOURNAL)) == {
+            "oldest": 0,
+            "next": end,
+            "shards": [{"shard": 0, "oldest": 0, "next": end}],
+        }
         assert await events(root, "from=0") == before
         assert rows(await root.call("GET", f"{EVENTS}?from=0&format=arrow")) == arrow
+
+
+async def test_an_offset_of_a_shard_that_is_not_there_is_refused(root: Tenant) -> None:
+    for path in (f"{EVENTS}?from={2**45}", f"{EVENTS}?from={2**45}&format=arrow"):
+        assert "no shard 1" in (await root.refused("GET", path))["detail"]
+    assert "no shard 3" in (await root.refused("PUT", f"{JOURNAL}/cursors/lake", {"offset": 3 * 2**45}))["detail"]
 
 
 async def test_cursors_are_made_moved_listed_and_forgotten(root: Tenant) -> None:

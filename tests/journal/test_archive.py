@@ -11,11 +11,12 @@ import pytest
 
 from courier.core.errors import CursorNotFound, OffsetGone
 from courier.core.events import Entry
+from courier.core.shards import STEP
 from courier.journal import archive as archiving
 from courier.journal import segments
 from courier.journal.archive import Archive, Limits
 from courier.journal.cursors import Cursors
-from courier.journal.history import History
+from courier.journal.history import History, Past
 from courier.journal.place import LocalPlace, Place, RemotePlace, place_of
 from courier.journal.selection import Selection
 from courier.storage.base import CannotOpen
@@ -40,7 +41,7 @@ class Shelf:
         self.archive = Archive(
             self.rig.store, self.rig.clock, self.place, Limits(**self._limits), held=self.cursors.lowest
         )
-        self.history = History(self.rig.store, self.archive)
+        self.history = History(Past(self.rig.store, self.archive))
 
     async def restart(self) -> None:
         await self.rig.restart()
@@ -347,6 +348,17 @@ async def test_a_cursor_only_moves_forward_and_survives_a_restart(shelf: Shelf) 
         await shelf.cursors.delete("report")
     await shelf.restart()
     assert shelf.cursors.lowest() == 7
+
+
+async def test_a_cursor_has_a_place_in_each_shard(shelf: Shelf) -> None:
+    await shelf.cursors.advance("lake", 7)
+    await shelf.cursors.advance("lake", STEP + 4)
+    await shelf.cursors.advance("report", STEP + 3)
+    await shelf.restart()
+    assert [shelf.cursors.lowest(shard) for shard in range(3)] == [7, STEP + 3, None]
+    await shelf.cursors.delete("lake")
+    await shelf.restart()
+    assert [(one.name, one.offset) for one in shelf.cursors.all()] == [("report", STEP + 3)]
 
 
 async def test_the_journals_own_limits_stop_at_a_cursor_too(shelf: Shelf) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from courier.journal.schema import MESSAGE_COLUMNS, arrow_schema, journal_schema, spark_schema
+from courier.spark.cursors import CursorKeeper
 from courier.spark.journal import Journal, Wanted
 from tests.spark.killing import forget_last_commit
 from tests.support.server import ServerProcess, start_server
@@ -117,8 +119,8 @@ def test_a_stream_takes_so_many_records_at_a_time_and_goes_on_where_it_was(bench
     query = bench.stream(tmp_path, startingOffset=bench.start, maxRecordsPerBatch=400)
     assert [progress.numInputRows for progress in query.recentProgress if progress.numInputRows] == [400, 400, 200]
     last = query.recentProgress[-1].sources[0]
-    assert json.loads(last.endOffset) == {"offset": bench.start + 1_000}
-    assert json.loads(last.latestOffset)["offset"] >= bench.start + 1_000
+    assert json.loads(last.endOffset) == {"0": bench.start + 1_000}
+    assert json.loads(last.latestOffset)["0"] >= bench.start + 1_000
     bench.send(10)
     bench.stream(tmp_path, startingOffset=bench.start, maxRecordsPerBatch=400)
     found = bench.spark.read.parquet(str(tmp_path / "table"))
@@ -141,8 +143,26 @@ def test_a_cursor_follows_the_stream(bench: Bench, tmp_path: Path) -> None:
     bench.stream(tmp_path, startingOffset=bench.start, maxRecordsPerBatch=100, cursor="spark-test")
     session, cursors = bench.server.session, f"{bench.server.url}/courier/v1/journal/cursors"
     (cursor,) = session.get(cursors, timeout=30).json()["cursors"]
-    assert cursor["offset"] >= bench.start + 200
+    assert cursor["offset"] == bench.start + 300
     assert session.delete(f"{cursors}/spark-test", timeout=30).status_code == 204
+
+
+def test_a_cursor_that_a_listener_keeps_is_at_the_end_of_the_stream(bench: Bench, tmp_path: Path) -> None:
+    bench.send(299)
+    keeper = CursorKeeper(Journal(bench.server.url, bench.server.token), "kept")
+    bench.spark.streams.addListener(keeper)
+    try:
+        bench.stream(tmp_path, startingOffset=bench.start, maxRecordsPerBatch=100, cursor="kept")
+        cursors = f"{bench.server.url}/courier/v1/journal/cursors"
+        deadline = time.monotonic() + 30
+        while (reached := bench.server.session.get(cursors, timeout=30).json()["cursors"][0]["offset"]) < (
+            bench.start + 300
+        ):
+            assert time.monotonic() < deadline, f"the cursor stays at {reached}"  # listeners hear in their own time
+    finally:
+        bench.spark.streams.removeListener(keeper)
+        bench.server.session.delete(f"{cursors}/kept", timeout=30)
+    assert reached == bench.start + 300
 
 
 def test_a_stream_can_start_at_a_time(bench: Bench, tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from typing import Any, Protocol
 
 from courier.broker import Broker
 from courier.catalog import DEFAULT_TENANT, Catalog
+from courier.claims import Claims
 from courier.clock import FakeClock, SystemClock
 from courier.core.errors import CourierError
 from courier.core.events import Event, EventKind
 from courier.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
 from courier.core.shards import Shard
+from courier.stages import Stages
 from courier.storage.base import Directory, Filter, Signals, Store
 from courier.storage.postgres.care import restore
 from courier.storage.postgres.store import PostgresStore
@@ -110,6 +112,8 @@ class Rig:
         self.arrivals = WatchedArrivals(self.clock)
         self.catalog = Catalog(self.store, self.clock)
         self.broker = Broker(self.store, self.catalog, self.clock, self.arrivals)
+        self.claims = Claims(self.store, self.clock)
+        self.stages = Stages(self.store, self.broker, self.clock)
         self.timekeeper = Timekeeper(self.store, self.clock)
         await self.store.open(directory=self.catalog, signals=self)
         await self.catalog.load()
@@ -225,8 +229,9 @@ class Rig:
     async def events(self, *kinds: EventKind) -> list[Event]:
         """The journal from its oldest event on, or only the events of some kinds; of several shards by their time."""
         events: list[Event] = []
-        for span in await self.store.spans():
-            entries = await self.store.read_events(start=span.oldest, limit=span.next - span.oldest)
+        for journal in self.store.journals():
+            span = await journal.span()
+            entries = await journal.read_events(start=span.oldest, limit=span.next - span.oldest)
             events += [entry.event for entry in entries if not kinds or entry.event.kind in kinds]
         return sorted(events, key=lambda event: event.at)
 

@@ -40,8 +40,8 @@ def program(name: str) -> str:
 class Cluster:
     """One server with its data. PostgreSQL refuses to run as root, so root lends it to an unprivileged user."""
 
-    def __init__(self, **settings: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="courier-pg-"))
+    def __init__(self, *, parent: Path | None = None, **settings: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="courier-pg-", dir=parent))
         self.data = self.folder / "data"
         self._schemas: dict[Path, str] = {}
         self._spare: list[str] = []

@@ -36,6 +36,7 @@ ERRORS: dict[type[CourierError], Answer] = {
     core.MessageNotFound: Answer(404, "message not found", broker="Message not found"),
     core.CredentialNotFound: Answer(404, "client not found"),
     core.NotFound: Answer(404, "not found"),  # whatever else Courier knows and Anypoint does not
+    core.Conflict: Answer(409),
     core.AlreadyExists: Answer(409),
     core.InUse: Answer(409),
     core.QueuePaused: Answer(503),

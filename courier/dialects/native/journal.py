@@ -8,6 +8,7 @@ from msgspec import UNSET
 from courier.core.errors import CursorNotFound, Forbidden, Invalid, OffsetGone, TenantNotFound
 from courier.core.events import Entry
 from courier.core.model import Action
+from courier.core.shards import shard_of
 from courier.dialects.native import limits
 from courier.dialects.native.operations import PREFIX, Operation, gone, ok
 from courier.dialects.native.wire import events as wire
@@ -33,10 +34,13 @@ class Reading(msgspec.Struct, frozen=True):
 async def read_journal(call: Call) -> Reply:
     _tenant_of(call, None)
     query = read_query(call, wire.JournalQuery)
-    broker = call.services.broker
-    span = await broker.span()
-    offset = UNSET if query.at is UNSET else max(span.oldest, await broker.offset_at(query.at))
-    return ok(wire.Journal(span.oldest, span.next, offset))
+    history = call.services.history
+    spans = await history.spans()
+    shards = [wire.Shard(shard, span.oldest, span.next) for shard, span in enumerate(spans)]
+    if query.at is not UNSET:
+        for one in shards:
+            one.offset = max(one.oldest, await history.offset_at(query.at, one.shard))
+    return ok(wire.Journal(shards[0].oldest, shards[0].next, shards, shards[0].offset))
 
 
 async def read_events(call: Call) -> Reply:
@@ -95,7 +99,8 @@ def _wants_arrow(call: Call, query: wire.EventsQuery) -> bool:
 async def _reading(call: Call, query: wire.EventsQuery, selection: Selection, most: int) -> Reading:
     if query.limit > most:
         raise Invalid(f"limit is {query.limit}; choose from 1 to {most} for this format", field="limit")
-    span = await call.services.broker.span()
+    shard = 0 if query.start is UNSET else shard_of(query.start)
+    span = await call.services.history.span(shard)
     start = span.oldest if query.start is UNSET else query.start
     if start < span.oldest:
         raise OffsetGone(start, span.oldest)
@@ -108,7 +113,7 @@ async def _batches(call: Call, reading: Reading) -> AsyncIterator[Sequence[Entry
     offset = reading.start
     while offset < reading.stop:
         limit = min(limits.BATCH_EVENT_COUNT, reading.stop - offset)
-        entries = await call.services.broker.read_events(start=offset, limit=limit)
+        entries = await call.services.history.read_events(start=offset, limit=limit)
         if not entries:
             return
         offset = entries[-1].offset + 1
@@ -127,7 +132,7 @@ async def list_cursors(call: Call) -> Reply:
 async def advance_cursor(call: Call) -> Reply:
     _require_root(call)
     order = read(_ORDER, call.body)
-    span = await call.services.broker.span()
+    span = await call.services.history.span(shard_of(order.offset))
     if order.offset > span.next:
         raise Invalid(f"offset is {order.offset}, but the journal ends at {span.next}", field="offset")
     return ok(_write_cursor(await call.services.cursors.advance(_name_of(call), order.offset)))
@@ -168,7 +173,9 @@ OPERATIONS = (
         handler=read_journal,
         tag="Journal",
         summary="Say which offsets can be read",
-        description="With `at`, an instant, the answer also has the `offset` of the first event from then on.",
+        description="With `at`, an instant, the answer also has the `offset` of the first event from then on. A store"
+        " that is divided has a journal in each shard; the shard's number stands in the top bits of its offsets"
+        " (`shard * 2**45 + n`), and a read stays in the shard of its `from`.",
         needs="stats, on all queues",
         query=wire.JournalQuery,
         gives={200: wire.Journal},

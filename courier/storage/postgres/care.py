@@ -11,7 +11,20 @@ from courier.storage.base import CannotOpen
 from courier.storage.postgres.link import Connection, connect
 from courier.storage.postgres.schema import migrate, migrations, space_of, version_of
 
-TABLES = ("meta", "record", "message", "tally", "fifo", "dedup", "journal")
+TABLES = (
+    "meta",
+    "record",
+    "message",
+    "tally",
+    "fifo",
+    "dedup",
+    "journal",
+    "job",
+    "claim",
+    "claim_part",
+    "stage",
+    "publication",
+)
 SEQUENCES = ("queue_key", "message_seq")
 VERSION_FILE = "schema_version"
 

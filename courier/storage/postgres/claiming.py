@@ -59,6 +59,14 @@ async def _share_groups(tx: Transaction, orders: Orders, chosen: list[int], part
         parts[index] = [by_seq[seq] for seq in part]
 
 
+async def take_groups(tx: Transaction, queue: Queue, order: Receive) -> list[Row]:
+    """The messages of groups that nobody holds, for one alone; the queue is locked."""
+    groups = await _free_groups(tx, [(queue, order)])
+    seqs = _take_groups(tx, queue, order, groups[queue.key])
+    by_seq = {row.seq: row for row in await tx.load_named(seqs)}
+    return [by_seq[seq] for seq in seqs]
+
+
 async def _free_groups(tx: Transaction, orders: Orders) -> dict[int, deque[Group]]:
     """By queue, the groups that can be had, longest available first: their names and the seqs that are ready."""
     most: dict[int, int] = {}

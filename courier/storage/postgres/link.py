@@ -1,7 +1,7 @@
 """Connections: how they are made, what is asked over them in one round trip, and what their failures mean."""
 
 import select
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 import psycopg
@@ -9,10 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from courier.core.errors import Unavailable
 from courier.storage.base import CannotOpen
-
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
-Rows = list[tuple[Any, ...]]
-Step = tuple[str, Mapping[str, Any]]
+from courier.storage.postgres.wire import Connection, Rows, Step
 
 OLDEST_VERSION = 150_000
 DEFAULTS: dict[str, Any] = {
@@ -35,6 +32,8 @@ SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '10s';
 """A queue is empty one minute and full the next: what the planner believes about its size is always out of date, so it
 may only use indexes. A node that falls silent in the middle of a transaction must not hold its locks for long."""
 
+__all__ = ["Connection", "Rows", "Step", "ask", "connect", "is_collision", "is_usable", "refusal"]
+
 UNREACHABLE = "the database cannot be reached; what was asked may or may not have been done"
 RETRY_MS = 1_000
 
@@ -42,7 +41,7 @@ RETRY_MS = 1_000
 async def connect(url: str) -> Connection:
     """A connection that commits only when told to."""
     given = {key: value for key, value in conninfo_to_dict(url).items() if value is not None}
-    connection = await psycopg.AsyncConnection.connect(**{**DEFAULTS, **given}, autocommit=True, prepare_threshold=1)
+    connection = await Connection.to(**{**DEFAULTS, **given})
     try:
         if connection.info.server_version < OLDEST_VERSION:
             raise CannotOpen(f"PostgreSQL {connection.info.server_version // 10_000} is too old; 15 is the oldest")
@@ -64,9 +63,7 @@ def is_usable(connection: Connection | None) -> TypeGuard[Connection]:
 
 async def ask(connection: Connection, steps: Sequence[Step]) -> list[Rows]:
     """Send all the steps at once and wait once; the rows of each."""
-    async with connection.pipeline():
-        cursors = [await connection.execute(sql, params, binary=True) for sql, params in steps]
-    return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+    return await connection.ask(steps)
 
 
 def refusal(error: psycopg.Error) -> Unavailable:

@@ -1,10 +1,10 @@
 -- name: lock
 -- Nobody else holds this lock until the transaction ends.
-SELECT pg_advisory_xact_lock(:space, key) FROM unnest((:keys)::int[]) AS key ORDER BY key;
+SELECT pg_advisory_xact_lock((:space)::int, key) FROM unnest((:keys)::int[]) AS key ORDER BY key;
 
 -- name: share_catalog
 -- The control plane stays as it is until the transaction ends, and this is its version.
-SELECT pg_advisory_xact_lock_shared(:space, 0);
+SELECT pg_advisory_xact_lock_shared((:space)::int, 0);
 
 -- name: catalog_version
 SELECT coalesce((SELECT convert_from(value, 'UTF8')::bigint FROM meta WHERE name = 'catalog_version'), 0);
@@ -262,7 +262,9 @@ DELETE FROM journal WHERE start + count <= :before AND start < :before
   AND start < (SELECT start FROM journal ORDER BY start DESC LIMIT 1);
 
 -- name: offset_at
-SELECT start FROM journal WHERE at >= :at ORDER BY at, start LIMIT 1;
+-- A later commit may tell of an earlier instant, such as the end of a lease: the lowest offset counts.
+SELECT CASE WHEN at >= :at THEN start ELSE (SELECT min(start) FROM journal AS later WHERE later.at >= :at) END
+FROM journal ORDER BY start LIMIT 1;
 
 -- name: offset_keeping
 -- The end of the newest commit that, with all that came after it, is too much.
@@ -320,6 +322,128 @@ SELECT DISTINCT queue FROM tally;
 -- name: nothing
 SELECT 1;
 
+-- name: read_job
+SELECT name, epoch, done, opened_at FROM job WHERE queue = :queue AND name = :job;
+
+-- name: lock_job
+SELECT name, epoch, done, opened_at FROM job WHERE queue = :queue AND name = :job FOR UPDATE;
+
+-- name: read_jobs
+SELECT name, epoch, done, opened_at FROM job WHERE queue = :queue ORDER BY name;
+
+-- name: open_job
+INSERT INTO job (queue, name, epoch, done, opened_at) VALUES (:queue, :job, 1, 0, :now)
+ON CONFLICT (queue, name) DO UPDATE SET epoch = job.epoch + 1, opened_at = excluded.opened_at
+RETURNING name, epoch, done, opened_at;
+
+-- name: finish_claims
+UPDATE job SET done = greatest(done, :upto) WHERE queue = :queue AND name = :job;
+
+-- name: end_epoch
+-- Every claim that there is, is over.
+UPDATE job SET epoch = epoch + 1, done = greatest(done, coalesce((
+    SELECT number FROM claim WHERE queue = :queue AND job = :job ORDER BY number DESC LIMIT 1
+), 0)) WHERE queue = :queue AND name = :job RETURNING done;
+
+-- name: read_claim
+SELECT number, count, bytes, claimed_at, wanted, complete, fate FROM claim
+WHERE queue = :queue AND job = :job AND number = :number;
+
+-- name: held_claims
+SELECT job, number, count, bytes, claimed_at FROM claim WHERE queue = :queue AND fate = 0 ORDER BY job, number;
+
+-- name: put_claim
+INSERT INTO claim (queue, job, number, wanted, complete, fate, count, bytes, claimed_at)
+VALUES (:queue, :job, :number, :wanted, :complete, 0, :count, :bytes, :claimed_at)
+ON CONFLICT (queue, job, number) DO UPDATE SET
+    complete = excluded.complete, count = excluded.count, bytes = excluded.bytes;
+
+-- name: decide_claims
+UPDATE claim SET fate = :fate WHERE queue = :queue AND job = :job AND number <= :upto AND fate = 0;
+
+-- name: decided_claim
+-- One whose messages are still to be acked or released, and which no other node is at.
+SELECT job, number, fate FROM claim WHERE queue = :queue AND fate <> 0 ORDER BY job, number LIMIT 1 FOR UPDATE;
+
+-- name: decided_queues
+SELECT DISTINCT queue FROM claim WHERE fate <> 0;
+
+-- name: delete_claim
+DELETE FROM claim WHERE queue = :queue AND job = :job AND number = :number;
+
+-- name: insert_claim_part
+INSERT INTO claim_part (queue, job, number, first, count, seqs)
+VALUES (:queue, :job, :number, :first, :count, :seqs);
+
+-- name: first_claim_part
+SELECT first, seqs FROM claim_part WHERE queue = :queue AND job = :job AND number = :number ORDER BY first LIMIT 1;
+
+-- name: claim_parts
+SELECT first, seqs FROM claim_part
+WHERE queue = :queue AND job = :job AND number = :number AND first < :stop AND first + count > :start ORDER BY first;
+
+-- name: delete_claim_part
+DELETE FROM claim_part WHERE queue = :queue AND job = :job AND number = :number AND first = :first;
+
+-- name: ready_facts
+SELECT {facts} FROM message WHERE queue = :queue AND state = 1
+ORDER BY due_at, seq LIMIT :limit FOR UPDATE SKIP LOCKED;
+
+-- name: claimed_messages
+-- Of the named messages those that are still held by a claim.
+SELECT {whole} FROM message WHERE seq = ANY ((:seqs)::bigint[]) AND queue = :queue AND state = 2 AND due_at = :due_at;
+
+-- name: forget_claim_parts
+DELETE FROM claim_part WHERE queue = :queue;
+
+-- name: forget_claims
+DELETE FROM claim WHERE queue = :queue;
+
+-- name: forget_jobs
+DELETE FROM job WHERE queue = :queue;
+
+-- name: insert_chunk
+INSERT INTO stage (target, name, part, chunk, count, staged_at, keys, parcels)
+VALUES (:target, :name, :part, :chunk, :count, :now, :keys, :parcels) ON CONFLICT DO NOTHING;
+
+-- name: lock_stage
+-- Its chunks, in their order, without what is in them.
+SELECT part, chunk, count FROM stage WHERE target = :target AND name = :name ORDER BY part, chunk FOR UPDATE;
+
+-- name: stage_keys
+SELECT DISTINCT keys FROM stage WHERE target = :target AND name = ANY (:names);
+
+-- name: read_chunk
+SELECT parcels FROM stage WHERE target = :target AND name = :name AND part = :part AND chunk = :chunk;
+
+-- name: drop_stages
+DELETE FROM stage WHERE target = :target AND name = ANY (:names);
+
+-- name: forget_stages
+DELETE FROM stage WHERE (target, name, part, chunk) IN (
+    SELECT target, name, part, chunk FROM stage WHERE staged_at <= :until ORDER BY staged_at LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+);
+
+-- name: read_publication
+SELECT series, number, count, published_at FROM publication WHERE target = :target AND series = :series;
+
+-- name: begin_publication
+-- The row is locked from here on, also where it was not there before.
+INSERT INTO publication (target, series, number, count, published_at) VALUES (:target, :series, -1, 0, :now)
+ON CONFLICT (target, series) DO UPDATE SET series = excluded.series
+RETURNING series, number, count, published_at;
+
+-- name: end_publication
+UPDATE publication SET number = :number, count = :count, published_at = :now
+WHERE target = :target AND series = :series;
+
+-- name: forget_publications
+DELETE FROM publication WHERE (target, series) IN (
+    SELECT target, series FROM publication WHERE published_at <= :until ORDER BY published_at LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+);
+
 -- name: roster
 -- Every node that says it lives, by its number, and whether its session has been silent for too long.
 SELECT node.objid::bigint - 4294967296, node.pid,
@@ -332,10 +456,10 @@ WHERE node.locktype = 'advisory' AND node.objsubid = 2 AND node.granted
 
 -- name: hold
 -- Locks that last as long as the session.
-SELECT pg_advisory_lock(:space, key) FROM unnest((:keys)::int[]) AS key;
+SELECT pg_advisory_lock((:space)::int, key) FROM unnest((:keys)::int[]) AS key;
 
 -- name: try_to_hold
-SELECT key, pg_try_advisory_lock(:space, key) FROM unnest((:keys)::int[]) AS key;
+SELECT key, pg_try_advisory_lock((:space)::int, key) FROM unnest((:keys)::int[]) AS key;
 
 -- name: let_go
-SELECT pg_advisory_unlock(:space, key) FROM unnest((:keys)::int[]) AS key;
+SELECT pg_advisory_unlock((:space)::int, key) FROM unnest((:keys)::int[]) AS key;

@@ -4,7 +4,20 @@ from collections.abc import Mapping, Sequence
 
 from courier.core.errors import CourierError, InvalidReceipt, LeaseLost
 from courier.core.events import EventKind
-from courier.core.model import Ack, Extend, Json, Kind, LateAck, Queue, Release, Settled, Settlement, State
+from courier.core.model import (
+    UNENDING,
+    Ack,
+    Extend,
+    Fate,
+    Json,
+    Kind,
+    LateAck,
+    Queue,
+    Release,
+    Settled,
+    Settlement,
+    State,
+)
 from courier.core.receipts import Sealer
 from courier.core.retry import Again, after_failure
 from courier.storage.base import Directory
@@ -54,6 +67,17 @@ class Desk:
         if row is None or row.queue != self._queue.key or seq in self._done or self._tx.is_gone(row):
             return None
         return row
+
+    def end_claimed(self, seqs: Sequence[int], fate: Fate, note: dict[str, Json]) -> int:
+        """Ack or release those of the messages that a claim still holds; how many that are."""
+        rows = [row for seq in seqs if (row := self._find(seq))]
+        held = [row for row in rows if row.state is State.LEASED and row.due_at == UNENDING]
+        for row in held:
+            if fate is Fate.ACKED:
+                self._ack(row, note)
+            else:
+                self._release(row, Release("", note=note))
+        return len(held)
 
     def _ack(self, row: Row, note: dict[str, Json] | None) -> Settled:
         self._done.add(row.seq)

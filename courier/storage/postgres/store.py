@@ -14,10 +14,11 @@ from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from courier.core.receipts import Sealer
 from courier.core.shards import first_of
-from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, Signals, Span, StoredRecord
+from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, StoredRecord
 from courier.storage.metrics import Metrics
 from courier.storage.postgres import browsing, care, passing
 from courier.storage.postgres.arrays import numbers
+from courier.storage.postgres.claims import Claims
 from courier.storage.postgres.commit import Circle, GroupCommit
 from courier.storage.postgres.duties import Duties
 from courier.storage.postgres.journal import Journal
@@ -31,6 +32,7 @@ from courier.storage.postgres.rows import read, to_message
 from courier.storage.postgres.schema import migrate, space_of
 from courier.storage.postgres.settling import read_tokens
 from courier.storage.postgres.solo import alone
+from courier.storage.postgres.stages import Stages
 from courier.storage.postgres.transaction import Transaction
 from courier.storage.postgres.watch import Watch
 
@@ -41,7 +43,7 @@ PASS_COUNT = 500
 FULL_LOOK_TICKS = 60
 
 
-class PostgresStore:
+class PostgresStore(Claims, Stages):
     """One database (or one schema of it), any number of nodes."""
 
     def __init__(self, url: str, *, shard: int = 0, seal_key: bytes | None = None) -> None:
@@ -314,6 +316,8 @@ class PostgresStore:
                     agenda.note(key, now)  # it is still to be done
                 raise
         await self._forget_dedup(now)
+        await self._finish_claims(now)
+        await self._forget_stages(now)
         return agenda.next_at()
 
     async def _pass_time(self, keys: Sequence[int], now: int) -> None:
@@ -330,7 +334,8 @@ class PostgresStore:
             pass
         where = {"queue": queue.key}
         named: Step = (Q.sweep_record, {"tenant": queue.tenant, "id": queue.id})
-        await self._pool.ask((Q.delete_groups, where), (Q.delete_tallies, where), named)
+        claims: list[Step] = [(query, where) for query in (Q.forget_claim_parts, Q.forget_claims, Q.forget_jobs)]
+        await self._pool.ask(*claims, (Q.delete_groups, where), (Q.delete_tallies, where), named)
         self._doomed.pop(queue.key, None)
 
     async def _forget_dedup(self, now: int) -> None:
@@ -370,8 +375,8 @@ class PostgresStore:
 
     # -- journal ----------------------------------------------------------------------------------------------
 
-    async def spans(self) -> list[Span]:
-        return [await self._journal.span()]
+    def journals(self) -> Sequence[ShardLog]:
+        return [self]
 
     async def span(self) -> Span:
         return await self._journal.span()

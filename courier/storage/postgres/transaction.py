@@ -20,6 +20,8 @@ from courier.storage.postgres.rows import Row, read
 
 CATALOG_LOCK = 0
 JOURNAL_LOCK = -1
+MOST_EVENTS = 5_000
+"""In one row of the journal."""
 _CONTENT_AT = len(FACTS.split(", "))
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -194,12 +196,7 @@ class Transaction:
             steps.append((Q.lock, {"space": self.space, "keys": numbers([JOURNAL_LOCK])}))
         if figures:
             steps.append((Q.add_tallies, _columns(_FIGURES, figures)))
-        if self.events:
-            blob = _encode(self.events)
-            steps.append((
-                Q.insert_journal,
-                {"count": len(self.events), "at": self.events[-1].at, "size": len(blob), "events": blob},
-            ))  # fmt: skip
+        steps += _journal(self.events)
         if notice is not None and wrote:
             steps.append(notice)
         await ask(self.connection, [*steps, ("COMMIT", {})])
@@ -223,6 +220,17 @@ class Transaction:
         self._gone, self._new = [], []
         self._transferred, self._changed, self._dedup, self._groups = {}, {}, {}, {}
         return steps
+
+
+def _journal(events: Sequence[Event]) -> list[Step]:
+    """A row for the events of a commit; of a very large commit several, so that a reader need not take all at once."""
+    steps: list[Step] = []
+    for first in range(0, len(events), MOST_EVENTS):
+        part = events[first : first + MOST_EVENTS]
+        blob = _encode(part)
+        row = {"count": len(part), "at": part[-1].at, "size": len(blob), "events": blob}
+        steps.append((Q.insert_journal, row))
+    return steps
 
 
 _FIGURES = ("keys", "ready", "delayed", "leased", "bytes", "sent", "acked", "dead")

@@ -37,17 +37,16 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
     parcels: list[tuple[int, Draft, int | None]]
     """Queue key, draft, `copy_of`."""
-    now: int
     principal: str
 
 
 _bundle = msgspec.msgpack.Decoder(Bundle)
 
 
-def pack(parcels: Sequence[Parcel], shard: int, *, now: int, principal: str) -> Parcel:
+def pack(parcels: Sequence[Parcel], shard: int, *, principal: str) -> Parcel:
     """One parcel for the outbox, which holds the others."""
     packed = [(parcel.queue.key, parcel.draft, parcel.copy_of) for parcel in parcels]
-    body = msgspec.msgpack.encode(Bundle(parcels=packed, now=now, principal=principal))
+    body = msgspec.msgpack.encode(Bundle(parcels=packed, principal=principal))
     return Parcel(outbox(shard), Draft(body=body, content_type="application/msgpack"))
 
 
@@ -149,7 +148,9 @@ class Carrier:
             for index, (key, draft, copy_of) in enumerate(bundle.parcels)
             if (queue := self._catalog.queue_of_key(key) or _gone(key))
         ]
-        for parcel, outcome in zip(parcels, await self._send(parcels, bundle.now, bundle.principal), strict=True):
+        for parcel, outcome in zip(
+            parcels, await self._send(parcels, self._clock.now(), bundle.principal), strict=True
+        ):
             if isinstance(outcome, CourierError) and not isinstance(outcome, QueueNotFound):
                 raise outcome
             if isinstance(outcome, QueueNotFound):

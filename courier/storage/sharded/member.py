@@ -46,7 +46,9 @@ class Engine(Store, Protocol):
 
     sealer: Sealer
     seal_key: bytes
-    porting: Porting
+
+    @property
+    def porting(self) -> Porting: ...
 
     @property
     def metrics(self) -> Metrics: ...

@@ -73,13 +73,15 @@ class Routing:
     def open_members(self) -> list[Member]:
         return [member for member in self.members.values() if member.is_open]
 
-    async def on(self, queue: Queue, call: Callable[[Engine], Awaitable[T]]) -> T:
-        """Ask the shard where a queue lives; while it moves, wait, but not for long."""
+    async def on(self, queue: Queue | None, call: Callable[[Engine], Awaitable[T]]) -> T:
+        """Ask the shard where a queue lives, or the home; while the queue moves, wait, but not for long."""
         deadline = 0.0
         while True:
             try:
-                answer = await call(await self.engine(self.places.of(queue.key)))
+                answer = await call(await self.engine(self.places.of(queue.key) if queue else 0))
             except QueueNotFound:
+                if queue is None:
+                    raise
                 deadline = await self.wait_for(queue, deadline)
                 continue
             if self.carrier.is_busy:

@@ -28,7 +28,7 @@ class Sending:
         deadline = 0.0
         while left := self._left_over(parcels, outcomes):
             deadline = await self._routing.wait_for(parcels[left[0]].queue, deadline)
-            again = await self._try(_part(parcels, left), now, principal, ())
+            again = await self._try(part_of(parcels, left), now, principal, ())
             for index, outcome in zip(left, again, strict=True):
                 outcomes[index] = outcome
         return outcomes
@@ -55,11 +55,9 @@ class Sending:
             shards.setdefault(routing.places.of(parcel.queue.key), []).append(index)
         first = _leader(parcels, shards) if shards else 0
         own = shards.pop(first, [])
-        bundles = [
-            pack(_part(parcels, indexes), shard, now=now, principal=principal) for shard, indexes in shards.items()
-        ]
+        bundles = [pack(part_of(parcels, indexes), shard, principal=principal) for shard, indexes in shards.items()]
         engine = await routing.engine(first)
-        sent = await engine.send([*_part(parcels, own), *bundles], now=now, principal=principal, events=events)
+        sent = await engine.send([*part_of(parcels, own), *bundles], now=now, principal=principal, events=events)
         outcomes: dict[int, Outcome] = dict(zip(own, sent, strict=False))
         for indexes, outcome in zip(shards.values(), sent[len(own) :], strict=True):
             outcomes.update((index, _accepted(parcels[index], outcome)) for index in indexes)
@@ -76,7 +74,7 @@ def _leader(parcels: Sequence[Parcel], shards: dict[int, list[int]]) -> int:
     )
 
 
-def _part(parcels: Sequence[Parcel], indexes: Sequence[int]) -> list[Parcel]:
+def part_of(parcels: Sequence[Parcel], indexes: Sequence[int]) -> list[Parcel]:
     """Some of the parcels; a copy and its original are always together, because their queues are."""
     if len(indexes) == len(parcels):
         return list(parcels)

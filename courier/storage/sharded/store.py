@@ -12,8 +12,9 @@ from courier.core.events import Entry, Event
 from courier.core.model import Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from courier.core.receipts import Sealer
 from courier.core.shards import first_of, shard_of
-from courier.storage.base import Directory, Filter, Moved, Parcel, Signals, Span, StoredRecord
+from courier.storage.base import Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, StoredRecord
 from courier.storage.metrics import Metrics
+from courier.storage.sharded.claims import Claims, Stages
 from courier.storage.sharded.member import Engine
 from courier.storage.sharded.places import FENCE, KINDS
 from courier.storage.sharded.placing import Placing
@@ -24,7 +25,33 @@ from courier.storage.sharded.sending import Sending
 T = TypeVar("T")
 
 
-class ShardedStore:
+class ShardJournal:
+    """The journal of one shard; raises Unavailable while that is away."""
+
+    def __init__(self, routing: Routing, number: int) -> None:
+        self._routing = routing
+        self._number = number
+
+    async def span(self) -> Span:
+        return await (await self._routing.engine(self._number)).span()
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        return await (await self._routing.engine(self._number)).read_events(start=start, limit=limit)
+
+    async def offset_at(self, at: int) -> int:
+        return await (await self._routing.engine(self._number)).offset_at(at)
+
+    async def offset_keeping(self, size: int) -> int:
+        return await (await self._routing.engine(self._number)).offset_keeping(size)
+
+    async def trim_events(self, *, before: int) -> int:
+        return await (await self._routing.engine(self._number)).trim_events(before=before)
+
+    def holds(self, duty: str) -> bool:
+        return self._routing.home.holds(duty)
+
+
+class ShardedStore(Claims, Stages):
     """A home and any number of further shards, each queue in one of them. With the home alone it is that store."""
 
     def __init__(self, home: Engine, connect: Connect, clock: Clock) -> None:
@@ -201,9 +228,10 @@ class ShardedStore:
 
     # -- journal ----------------------------------------------------------------------------------------------
 
-    async def spans(self) -> list[Span]:
-        """By the shards' numbers; all of them, because a reader must not take one that is away for one that is not."""
-        return [await (await self.routing.engine(number)).span() for number in sorted(self.routing.places.shards)]
+    def journals(self) -> Sequence[ShardLog]:
+        if self.routing.places.is_plain:
+            return [self._home]
+        return [ShardJournal(self.routing, number) for number in sorted(self.routing.places.shards)]
 
     async def span(self) -> Span:
         return await self._home.span()

@@ -6,8 +6,10 @@ from typing import Any
 from courier.core.errors import CourierError, InvalidReceipt, LeaseLost
 from courier.core.events import Event, EventKind
 from courier.core.model import (
+    UNENDING,
     Ack,
     Extend,
+    Fate,
     Json,
     Kind,
     LateAck,
@@ -46,7 +48,7 @@ def receive(
     if not tx.tally(queue.key).counts[State.READY]:
         return []
     if queue.kind is Kind.FIFO:
-        rows = _take_groups(tx, queue, limit=limit, group_limit=group_limit or limit, now=now)
+        rows = take_groups(tx, queue, limit=limit, group_limit=group_limit or limit, now=now)
     else:
         rows = tx.execute(Q.ready_messages, {"queue": queue.key, "limit": limit}).fetchall()
     return _lease(tx, queue, rows, sealer, now + lease_ms, now, principal)
@@ -73,7 +75,7 @@ def _lease(
     return leases
 
 
-def _take_groups(tx: Tx, queue: Queue, *, limit: int, group_limit: int, now: int) -> list[Row]:
+def take_groups(tx: Tx, queue: Queue, *, limit: int, group_limit: int, now: int) -> list[Row]:
     """The heads of groups that nobody holds, each as far as it is ready and fits."""
     taken: list[Row] = []
     groups = tx.execute(Q.available_groups, {"queue": queue.key, "now": now, "limit": limit}).fetchall()
@@ -103,14 +105,14 @@ def settle(
 ) -> list[Settled | CourierError]:
     """Each settlement by its receipt alone."""
     tokens = [sealer.read_receipt(settlement.receipt) for settlement in settlements]
-    desk = _Desk(tx, queue, directory, now, principal)
+    desk = Desk(tx, queue, directory, now, principal)
     desk.fetch([token[1] for token in tokens if token is not None and token[0] == queue.key])
     outcomes = [desk.settle(settlement, token) for settlement, token in zip(settlements, tokens, strict=True)]
     desk.flush()
     return outcomes
 
 
-class _Desk:
+class Desk:
     """Where receipts are handed in: what all settlements of one call have in common.
 
     The messages are read together and deleted together; one by one that would be the dearest part of an ack.
@@ -160,6 +162,19 @@ class _Desk:
             return LeaseLost(settlement.receipt)
         self.flush()
         return self._release(row, settlement) if type(settlement) is Release else self._extend(row, settlement)  # type: ignore[arg-type]
+
+    def end_claimed(self, seqs: list[int], fate: Fate, note: dict[str, Json]) -> int:
+        """Ack or release those of the messages that a claim still holds; how many that are."""
+        self.fetch(seqs)
+        rows = [self._rows[seq] for seq in seqs if seq in self._rows]
+        held = [row for row in rows if row[6] == State.LEASED and row[8] == UNENDING]
+        for row in held:
+            if fate is Fate.ACKED:
+                self._ack(row, note)
+            else:
+                self._release(row, Release("", note=note))
+        self.flush()
+        return len(held)
 
     def _ack(self, row: tuple[Any, ...], note: dict[str, Json] | None) -> Settled:
         seq, message_id, attempts, size, grp, _, state = row[:7]

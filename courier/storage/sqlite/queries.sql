@@ -207,3 +207,122 @@ SELECT value FROM meta WHERE name = ?;
 
 -- name: put_meta
 INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?);
+
+-- name: read_job
+SELECT name, epoch, done, opened_at FROM job WHERE queue = ? AND name = ?;
+
+-- name: read_jobs
+SELECT name, epoch, done, opened_at FROM job WHERE queue = ? ORDER BY name;
+
+-- name: put_job
+INSERT OR REPLACE INTO job (queue, name, epoch, done, opened_at) VALUES (?, ?, ?, ?, ?);
+
+-- name: finish_claims
+UPDATE job SET done = max(done, ?) WHERE queue = ? AND name = ?;
+
+-- name: last_claim
+SELECT max(number) FROM claim WHERE queue = ? AND job = ?;
+
+-- name: read_claim
+SELECT number, count, bytes, claimed_at, wanted, complete, fate FROM claim WHERE queue = ? AND job = ? AND number = ?;
+
+-- name: held_claims
+SELECT job, number, count, bytes, claimed_at FROM claim WHERE queue = ? AND fate = 0 ORDER BY job, number;
+
+-- name: put_claim
+INSERT OR REPLACE INTO claim (queue, job, number, wanted, complete, fate, count, bytes, claimed_at)
+VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?);
+
+-- name: decide_claims
+UPDATE claim SET fate = :fate WHERE queue = :queue AND job = :job AND number <= :upto AND fate = 0;
+
+-- name: decided_claim
+-- One whose messages are still to be acked or released.
+SELECT job, number, fate FROM claim WHERE queue = ? AND fate <> 0 ORDER BY job, number LIMIT 1;
+
+-- name: decided_queues
+SELECT DISTINCT queue FROM claim WHERE fate <> 0;
+
+-- name: delete_claim
+DELETE FROM claim WHERE queue = ? AND job = ? AND number = ?;
+
+-- name: insert_claim_part
+INSERT INTO claim_part (queue, job, number, first, count, seqs) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: first_claim_part
+SELECT first, seqs FROM claim_part WHERE queue = ? AND job = ? AND number = ? ORDER BY first LIMIT 1;
+
+-- name: claim_parts
+SELECT first, seqs FROM claim_part
+WHERE queue = :queue AND job = :job AND number = :number AND first < :stop AND first + count > :start ORDER BY first;
+
+-- name: delete_claim_part
+DELETE FROM claim_part WHERE queue = ? AND job = ? AND number = ? AND first = ?;
+
+-- name: ready_facts
+SELECT seq, id, attempts, size FROM message WHERE queue = :queue AND state = 1 ORDER BY due_at, seq LIMIT :limit;
+
+-- name: claimed_messages
+-- Of the named messages those that are still held by a claim.
+SELECT seq, id, state, body, content_type, attributes, attempts, sent_at, entered_at, due_at, discard_at, delay_ms,
+       grp, trace, death, size, lease_no
+FROM message WHERE +queue = ? AND +state = 2 AND +due_at = ? AND seq IN (SELECT value FROM json_each(?));
+
+-- name: forget_claim_parts
+DELETE FROM claim_part WHERE queue = ?;
+
+-- name: forget_claims
+DELETE FROM claim WHERE queue = ?;
+
+-- name: forget_jobs
+DELETE FROM job WHERE queue = ?;
+
+-- name: insert_chunk
+INSERT OR IGNORE INTO stage (target, name, part, chunk, count, staged_at, keys, parcels)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: stage_chunks
+SELECT count, keys FROM stage WHERE target = ? AND name = ?;
+
+-- name: next_chunk
+SELECT rowid, parcels FROM stage WHERE target = ? AND name = ? ORDER BY part, chunk LIMIT 1;
+
+-- name: delete_chunk
+DELETE FROM stage WHERE rowid = ?;
+
+-- name: drop_stage
+-- One that is landing is no longer anybody's to drop.
+DELETE FROM stage WHERE target = :target AND name = :name
+  AND NOT EXISTS (SELECT 1 FROM landing WHERE target = :target AND name = :name);
+
+-- name: forget_stages
+DELETE FROM stage WHERE rowid IN (
+    SELECT stage.rowid FROM stage LEFT JOIN landing USING (target, name)
+    WHERE staged_at <= :until AND landing.id IS NULL ORDER BY staged_at LIMIT :limit
+);
+
+-- name: is_landing
+SELECT 1 FROM landing WHERE target = ? AND name = ?;
+
+-- name: add_landing
+INSERT INTO landing (target, name, published_at, principal, keys) VALUES (?, ?, ?, ?, ?);
+
+-- name: next_landing
+SELECT id, target, name, published_at, principal FROM landing ORDER BY id LIMIT 1;
+
+-- name: delete_landing
+DELETE FROM landing WHERE id = ?;
+
+-- name: landing_keys
+SELECT keys FROM landing;
+
+-- name: read_publication
+SELECT series, number, count, published_at FROM publication WHERE target = ? AND series = ?;
+
+-- name: put_publication
+INSERT OR REPLACE INTO publication (target, series, number, count, published_at) VALUES (?, ?, ?, ?, ?);
+
+-- name: forget_publications
+DELETE FROM publication WHERE (target, series) IN (
+    SELECT target, series FROM publication WHERE published_at <= :until ORDER BY published_at LIMIT :limit
+);

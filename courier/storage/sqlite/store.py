@@ -17,14 +17,16 @@ from courier.core.errors import AlreadyExists, CourierError, OffsetGone, QueueNo
 from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
 from courier.core.receipts import Sealer
-from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, Signals, Span, StoredRecord
+from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, StoredRecord
 from courier.storage.metrics import Metrics
 from courier.storage.sqlite import browsing, care, leasing, passing, sending
+from courier.storage.sqlite.claims import Claims, forget_claims
 from courier.storage.sqlite.commit import GroupCommit
 from courier.storage.sqlite.connection import DATABASE, connect, migrate, prepare, sync_directory
 from courier.storage.sqlite.ledger import Ledger, Tally, Tx
 from courier.storage.sqlite.log import PAGE_BYTES, Log
 from courier.storage.sqlite.queries import Q
+from courier.storage.sqlite.stages import Stages
 
 T = TypeVar("T")
 
@@ -37,7 +39,7 @@ _events = msgspec.msgpack.Decoder(list[Event])
 _queue = msgspec.msgpack.Decoder(Queue)
 
 
-class SqliteStore:
+class SqliteStore(Claims, Stages):
     """One directory, one process, one file. `sync` and `journal` are there for tests and measurements."""
 
     def __init__(
@@ -109,6 +111,7 @@ class SqliteStore:
         edges = self._db.execute(Q.journal_edges).fetchone()
         if edges:
             self._oldest_offset, ledger.next_offset, ledger.next_seq = edges
+        self._look_at_landings()
         (newest,) = self._db.execute("SELECT max(seq) FROM message").fetchone()
         ledger.next_seq = max(ledger.next_seq, (newest or 0) + 1)
 
@@ -342,15 +345,21 @@ class SqliteStore:
 
         def attempt(tx: Tx) -> tuple[T] | None:
             live = self._live(tx, queue, now)
-            return (operation(tx, live),) if self._ledger.tally(live.key).next_due > now else None
+            return None if self._is_behind(live.key, now) else (operation(tx, live),)
 
         while (done := await self._commit.submit(attempt)) is None:
-            pass
+            self._look_at_landings()
         return done[0]
+
+    def _is_behind(self, key: int, now: int) -> bool:
+        """Whether time or a publication has yet to be applied to a queue."""
+        return self._ledger.tally(key).next_due <= now or key in self._landing
 
     def _live(self, tx: Tx, queue: Queue, now: int) -> Queue:
         """The queue as its settings are now, with a step of time applied; raises QueueNotFound if it was deleted."""
         live = self._known(queue)
+        if live.key in self._landing:
+            self._land(tx)
         passing.apply_time(tx, live, directory=self._directory, now=now)
         return live
 
@@ -362,11 +371,12 @@ class SqliteStore:
 
     async def _catch_up(self, queue: Queue, now: int) -> Queue:
         """Apply time before a look, step by step, so that the figures are exact."""
-        while self._ledger.tally(self._known(queue).key).next_due <= now:
+        while self._is_behind(self._known(queue).key, now):
             try:
                 await self._commit.submit(lambda tx: self._live(tx, queue, now))
             except Unavailable:
                 break  # a store that cannot write can still be looked at, as it was when it last could
+            self._look_at_landings()
         return self._known(queue)
 
     # -- time -------------------------------------------------------------------------------------------------
@@ -382,6 +392,9 @@ class SqliteStore:
                 raise
             if swept:
                 self._doomed.pop(key, None)
+        await self._land_all()
+        await self._finish_claims(now)
+        await self._forget_stages(now)
         while self._dedup_due <= now:
             more = await self._commit.submit(lambda tx: _forget_dedup(tx, now))
             self._dedup_due = now if more else now + MINUTE
@@ -394,14 +407,15 @@ class SqliteStore:
             passing.apply_time(tx, queue, directory=self._directory, now=now)
         elif key in self._doomed:
             if passing.sweep(tx, self._doomed[key], now=now):
+                forget_claims(tx, key)
                 return True
             self._ledger.note(0, key)
         return False
 
     # -- journal ----------------------------------------------------------------------------------------------
 
-    async def spans(self) -> list[Span]:
-        return [await self.span()]
+    def journals(self) -> Sequence[ShardLog]:
+        return [self]
 
     async def span(self) -> Span:
         return Span(oldest=self._oldest_offset, next=self._commit.durable_offset)

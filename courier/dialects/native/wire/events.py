@@ -34,11 +34,21 @@ class EventsQuery(Order, rename={"start": "from", "stop": "to", "queues": "queue
     """Names with commas between them; for Arrow only."""
 
 
+class Shard(msgspec.Struct):
+    """Offsets `oldest` up to, not including, `next` can be read of this shard."""
+
+    shard: int
+    oldest: int
+    next: int
+    offset: int | UnsetType = UNSET
+
+
 class Journal(msgspec.Struct):
-    """Offsets `oldest` up to, not including, `next` can be read."""
+    """Offsets `oldest` up to, not including, `next` can be read; of a divided store these are the first shard's."""
 
     oldest: int
     next: int
+    shards: list[Shard]
     offset: int | UnsetType = UNSET
 
 

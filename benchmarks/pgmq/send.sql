@@ -1,0 +1,1 @@
+SELECT pgmq.send('orders', '{"body": "BODY"}'::jsonb);

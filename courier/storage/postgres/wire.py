@@ -1,0 +1,156 @@
+"""The shortest way to the server: prepared statements, sent together, answered together.
+
+libpq's pipeline mode, driven by the event loop directly. A node asks a few thousand things a second, and what happens
+on the way to the socket costs as much as what PostgreSQL does with it.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Self
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq.abc import PGresult
+
+Rows = list[tuple[Any, ...]]
+Step = tuple[str, Mapping[str, Any]]
+
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+_TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
+_TUPLES, _COMMAND = pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK
+_ABORTED, _SYNC = pq.ExecStatus.PIPELINE_ABORTED, pq.ExecStatus.PIPELINE_SYNC
+_UNKNOWN, _BOOLEAN, _BIGINT, _BYTEA, _DOUBLE = 0, 16, 20, 17, 701
+
+
+@lru_cache(maxsize=1_000)
+def _compiled(sql: str) -> tuple[bytes, tuple[str, ...]]:
+    """The statement with numbered parameters, and the names of these in their order."""
+    names = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
+    numbered = _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", sql)
+    return numbered.replace("%%", "%").encode(), names
+
+
+def _written(value: Any) -> tuple[bytes | None, int, pq.Format]:
+    """A parameter's bytes, its type as far as it must be said, and its format."""
+    if value is None:
+        return None, _UNKNOWN, _TEXT
+    kind = type(value)
+    if kind is bytes:
+        return value, _BYTEA, _BINARY
+    if kind is str:
+        if "\0" in value:
+            raise psycopg.DataError("PostgreSQL's text cannot hold the character NUL")
+        return value.encode(), _UNKNOWN, _TEXT
+    if kind is bool:
+        return b"t" if value else b"f", _BOOLEAN, _TEXT
+    if kind is float:
+        return repr(value).encode(), _DOUBLE, _TEXT
+    return b"%d" % value, _BIGINT, _TEXT
+
+
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection that can also be asked many things in one round trip."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._names: dict[str, bytes] = {}
+        self._loader: Any = None
+
+    @classmethod
+    async def to(cls, **where: Any) -> Self:
+        return await cls.connect(**where, autocommit=True)
+
+    async def ask(self, steps: Sequence[Step]) -> list[Rows]:
+        """Send all the steps at once and wait once; the rows of each. Steps without a BEGIN are one transaction."""
+        pgconn = self.pgconn
+        pgconn.enter_pipeline_mode()
+        try:
+            expected = self._send(steps)
+            results = await self._results()
+        except BaseException:
+            pgconn.finish()  # nobody can tell what is still on its way
+            raise
+        pgconn.exit_pipeline_mode()
+        return self._read(expected, results)
+
+    def _send(self, steps: Sequence[Step]) -> list[str | None]:
+        """Put everything into the outgoing buffer; which result makes which statement prepared (None: an answer)."""
+        pgconn = self.pgconn
+        expected: list[str | None] = []
+        fresh: dict[str, bytes] = {}
+        for sql, params in steps:
+            text, names = _compiled(sql)
+            written = [_written(params[name]) for name in names]
+            name = self._names.get(sql) or fresh.get(sql)
+            if name is None:
+                name = fresh[sql] = b"c%d" % (len(self._names) + len(fresh))
+                pgconn.send_prepare(name, text, [type_ for _, type_, _ in written])
+                expected.append(sql)
+            pgconn.send_query_prepared(
+                name, [value for value, _, _ in written], [format_ for _, _, format_ in written], _BINARY
+            )
+            expected.append(None)
+        pgconn.pipeline_sync()
+        self._fresh = fresh
+        return expected
+
+    async def _results(self) -> list[PGresult]:
+        """Everything up to the end of the pipeline."""
+        pgconn, loop = self.pgconn, asyncio.get_running_loop()
+        results: list[PGresult] = []
+        unsent = pgconn.flush()
+        while True:
+            await _ready(loop, pgconn.socket, writing=bool(unsent))
+            pgconn.consume_input()
+            if unsent:
+                unsent = pgconn.flush()
+            while not pgconn.is_busy():
+                result = pgconn.get_result()
+                if result is None:
+                    continue  # the end of one statement's results
+                if result.status == _SYNC:
+                    return results
+                results.append(result)
+
+    def _read(self, expected: list[str | None], results: list[PGresult]) -> list[Rows]:
+        answers: list[Rows] = []
+        for sql, result in zip(expected, results, strict=True):
+            if result.status not in (_TUPLES, _COMMAND):
+                raise error_from_result(result, "utf-8")
+            if sql is not None:
+                self._names[sql] = self._fresh[sql]
+            elif result.status == _TUPLES and result.ntuples:
+                answers.append(self._load(result))
+            else:
+                answers.append([])
+        return answers
+
+    def _load(self, result: PGresult) -> Rows:
+        if self._loader is None:
+            self._loader = Transformer(self)
+        self._loader.set_pgresult(result, format=_BINARY)
+        rows: Rows = self._loader.load_rows(0, result.ntuples, tuple)
+        return rows
+
+
+async def _ready(loop: asyncio.AbstractEventLoop, socket: int, *, writing: bool) -> None:
+    """Wait until there is something to read, or room to write."""
+    future: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    loop.add_reader(socket, wake)
+    if writing:
+        loop.add_writer(socket, wake)
+    try:
+        await future
+    finally:
+        loop.remove_reader(socket)
+        if writing:
+            loop.remove_writer(socket)

@@ -1,0 +1,77 @@
+"""Offsets of one shard and of several, without Spark."""
+
+import pytest
+
+from courier.core.shards import STEP
+from courier.spark.journal import Journal, Span
+from courier.spark.offsets import advance, backlog, check_position, locate, read_offsets, stretches
+from courier.spark.options import OptionError, read_options
+
+
+class TwoShards(Journal):
+    """A journal as a server with two shards tells of it."""
+
+    def spans(self) -> dict[int, Span]:
+        return {1: Span(STEP + 2, STEP + 50), 0: Span(5, 100)}
+
+    def offsets_at(self, at: int) -> dict[int, int]:
+        return {1: STEP + at, 0: at}
+
+
+JOURNAL = TwoShards("http://courier")
+
+
+@pytest.mark.parametrize(
+    ("position", "offsets"),
+    [
+        ("earliest", {"0": 5, "1": STEP + 2}),
+        ("latest", {"0": 100, "1": STEP + 50}),
+        ("42", {"0": 42, "1": STEP + 2}),
+        (str(STEP + 9), {"0": 5, "1": STEP + 9}),
+        (f'{{"1": {STEP + 3}, "0": 7}}', {"0": 7, "1": STEP + 3}),
+        ("1970-01-01T00:00:00.033Z", {"0": 33, "1": STEP + 33}),
+    ],
+)
+def test_a_position_means_an_offset_in_each_shard(position: str, offsets: dict[str, int]) -> None:
+    check_position(position)
+    found = locate(JOURNAL, position, others=lambda span: span.oldest)
+    assert (found, list(found)) == (offsets, sorted(offsets))  # Spark compares texts: the order counts
+
+
+def test_shards_that_an_end_does_not_speak_of_are_read_to_their_end() -> None:
+    assert locate(JOURNAL, "42", others=lambda span: span.next) == {"0": 42, "1": STEP + 50}
+
+
+@pytest.mark.parametrize("position", ["soon", "{", '{"0": "x"}', "-1", ""])
+def test_a_position_that_means_nothing_is_refused(position: str) -> None:
+    with pytest.raises(OptionError, match="startingOffset is"):
+        read_options({"startingOffset": position})
+
+
+@pytest.mark.parametrize(
+    ("most", "end"),
+    [
+        (None, {"0": 100, "1": STEP + 10}),
+        (8, {"0": 4, "1": STEP + 4}),
+        (30, {"0": 20, "1": STEP + 10}),  # the second has only ten, the first takes what is left
+        (1, {"0": 0, "1": STEP + 1}),
+        (1_000, {"0": 100, "1": STEP + 10}),
+    ],
+)
+def test_a_limit_is_shared_among_the_shards(most: int | None, end: dict[str, int]) -> None:
+    assert advance({"0": 0, "1": STEP}, {"0": 100, "1": STEP + 10}, most) == end
+
+
+def test_a_shard_that_was_added_is_read_from_its_beginning() -> None:
+    assert advance({"0": 7}, {"0": 7, "1": STEP + 3}, None) == {"0": 7, "1": STEP + 3}
+    assert stretches({"0": 7}, {"0": 7, "1": STEP + 3}) == [(STEP, STEP + 3)]
+
+
+def test_an_offset_never_goes_back() -> None:
+    assert advance({"0": 9, "1": STEP}, {"0": 4}, 5) == {"0": 9, "1": STEP}
+
+
+def test_the_backlog_is_the_distance_in_all_shards() -> None:
+    end, newest = read_offsets(f'{{"0": 4, "1": {STEP}}}'), read_offsets(f'{{"0": 10, "1": {STEP + 5}}}')
+    assert backlog(end, newest) == 11
+    assert read_offsets("null") == read_offsets(None) == {}
