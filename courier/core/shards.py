@@ -17,7 +17,7 @@ ERA_SPAN = 2**38
 FIRST_ERA = MOST_SHARDS * STEP
 LAST_NUMBER = 2**53
 OUTBOX = 2**31 - MOST_SHARDS
-"""Queue keys from here on are the store's own: under them parcels wait for another shard; nothing of it is journaled."""
+"""Queue keys from here on are the store's own: parcels wait there for another shard, and nothing of it is journaled."""
 
 
 def shard_of(offset: int) -> int:

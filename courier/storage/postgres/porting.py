@@ -7,7 +7,7 @@ meanwhile is found in the journal and copied again, until it is little enough to
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from courier.core.errors import QueueNotFound
+from courier.core.errors import QueueNotFound, Unavailable
 from courier.core.model import DAY, Kind, Queue, State
 from courier.core.shards import first_of
 from courier.storage.base import StoredRecord
@@ -31,6 +31,8 @@ _NEWEST = "version = (SELECT max(version) FROM tally AS other WHERE other.queue 
 Traveller = tuple[Any, ...]
 """seq, journey, id, given, size, due_at, entered_at, lease_no, grp, death, content."""
 Cursor = tuple[int, int]
+Mark = tuple[str, str]
+"""The id of a queue that moves, and who moves it."""
 
 
 class Porting:
@@ -85,38 +87,39 @@ class Porting:
 
     # -- a whole queue ----------------------------------------------------------------------------------------
 
+    async def take_mark(self, mark: Mark) -> None:
+        """Shut out whoever has moved the queue before; returns when nothing of that is under way any more."""
+        await self._pool.ask_one(P.take_mark, **_named(mark))
+
     async def count(self, keys: Sequence[int]) -> int:
         ((count,),) = await self._pool.ask_one(P.count_messages, keys=numbers(keys))
         return int(count)
 
-    async def copy_page(self, target: "Porting", key: int, after: Cursor) -> tuple[int, Cursor | None]:
+    async def copy_page(self, target: "Porting", key: int, after: Cursor, mark: Mark) -> tuple[int, Cursor | None]:
         """Copy the next messages of a queue; how many, and where to go on, if there are more."""
         page = await self._pool.ask_one(P.page_of_seqs, key=key, entered_at=after[0], seq=after[1], limit=STEP)
-        await self.copy_named(target, [key], [seq for _, seq in page])
+        await self.copy_named(target, [key], [seq for _, seq in page], mark)
         return len(page), (page[-1] if len(page) == STEP else None)
 
-    async def copy_named(self, target: "Porting", keys: Sequence[int], seqs: Sequence[int]) -> None:
+    async def copy_named(self, target: "Porting", keys: Sequence[int], seqs: Sequence[int], mark: Mark) -> None:
         """Make the copies of these messages what the messages are now: changed, or gone."""
         for first in range(0, len(seqs), STEP):
             some = numbers(seqs[first : first + STEP])
             where = f"queue = ANY ('{numbers(keys)}'::int[]) AND seq = ANY ('{some}'::bigint[])"
             delete = P.delete_copies, {"keys": numbers(keys), "seqs": some}
-            await self._copy(target, "message", where, [delete])
+            await self._copy(target, "message", where, delete, mark)
 
-    async def copy_rest(self, target: "Porting", queues: Sequence[Queue]) -> None:
-        """Copy what there is besides messages: figures, groups, ids that FIFO queues remember."""
-        keys = [queue.key for queue in queues]
-        both = [*keys, *(-key for key in keys)]
-        await self._copy(target, "fifo", _among(keys), [(P.erase_groups, {"keys": numbers(keys)})])
-        await self._copy(target, "dedup", _among(both), [(P.erase_dedup, {"keys": numbers(both)})])
-        await self._copy(target, "tally", f"{_among(keys)} AND {_NEWEST}", [(P.erase_tallies, {"keys": numbers(keys)})])
+    async def copy_rest(self, target: "Porting", queues: Sequence[Queue], mark: Mark) -> None:
+        """Copy what there is besides messages: figures, groups, claims, stages, ids that FIFO queues remember."""
+        for table, where, erase in _besides(queues):
+            await self._copy(target, table, where, erase, mark)
 
-    async def _copy(self, target: "Porting", table: str, where: str, before: Sequence[Step]) -> None:
+    async def _copy(self, target: "Porting", table: str, where: str, erase: Step, mark: Mark) -> None:
         async with self._pool.taken() as source, target._pool.taken() as goal:
             columns = ", ".join(name for (name,) in (await ask(source, [(P.columns, {"table": table})]))[0])
             out = f"COPY (SELECT {columns} FROM {table} WHERE {where}) TO STDOUT (FORMAT BINARY)"  # noqa: S608 - ours
             into = f"COPY {table} ({columns}) FROM STDIN (FORMAT BINARY)"
-            await ask(goal, [("BEGIN", {}), *before])
+            await _begin(goal, mark, erase)
             await _pipe(source, out.encode(), goal, into.encode())
             await goal.execute("COMMIT")
 
@@ -146,29 +149,29 @@ class Porting:
     async def start_seqs(self, first: int) -> None:
         await self._pool.ask_one(P.start_seqs, first=first)
 
-    async def erase(self, queues: Sequence[Queue]) -> None:
+    async def erase(self, queues: Sequence[Queue], mark: Mark) -> None:
         """Remove every trace of queues that do not live here, without a word in the journal."""
-        keys = [queue.key for queue in queues]
-        for key in keys:
-            while await self._erase_some(key):
+        for queue in queues:
+            while await self._erase_some(queue.key, mark):
                 pass
-        both = numbers([*keys, *(-key for key in keys)])
         async with self._pool.taken() as connection:
             lock = Q.lock, {"space": self._circle.space, "keys": numbers([JOURNAL_LOCK])}
-            erases = [(P.erase_groups, {"keys": both}), (P.erase_tallies, {"keys": numbers(keys)})]
-            await ask(connection, [("BEGIN", {}), lock, *erases, (P.erase_dedup, {"keys": both}), ("COMMIT", {})])
+            await _begin(connection, mark, lock, *(erase for _, _, erase in _besides(queues)))
+            await connection.execute("COMMIT")
 
-    async def _erase_some(self, key: int) -> int:
+    async def _erase_some(self, key: int, mark: Mark) -> int:
         async with self._pool.taken() as connection:
+            await _begin(connection, mark)
             cursor = await connection.execute(P.erase_some, {"key": key, "limit": STEP})
+            await connection.execute("COMMIT")
             return cursor.rowcount
 
-    async def remove_records(self, records: Iterable[StoredRecord]) -> None:
+    async def remove_records(self, records: Iterable[StoredRecord], mark: Mark) -> None:
         """Take records out of the control plane here; unlike a deleted queue, one that has left is not swept."""
         circle = self._circle
         async with self._pool.taken() as connection:
-            lock = Q.lock, {"space": circle.space, "keys": numbers([CATALOG_LOCK])}
-            _, _, ((present,),) = await ask(connection, [("BEGIN", {}), lock, (Q.catalog_version, {})])
+            await _begin(connection, mark, (Q.lock, {"space": circle.space, "keys": numbers([CATALOG_LOCK])}))
+            (((present,),),) = await ask(connection, [(Q.catalog_version, {})])
             removals: list[Step] = [
                 (P.remove_record, {"kind": r.kind, "tenant": r.tenant, "id": r.id, "version": present + 1})
                 for r in records
@@ -178,6 +181,36 @@ class Porting:
             version: Step = (Q.put_catalog_version, {"version": present + 1})
             await ask(connection, [*removals, version, notice, ("COMMIT", {})])
         await circle.refresh()
+
+
+async def _begin(connection: Connection, mark: Mark, *steps: Step) -> None:
+    """A transaction that ends well only under the newest mark."""
+    _, found, *_ = await ask(connection, [("BEGIN", {}), (P.check_mark, _named(mark)), *steps])
+    if not found:
+        raise Unavailable("another node has taken over the move of the queue")
+
+
+def _named(mark: Mark) -> dict[str, str]:
+    return {"queue_id": mark[0], "runner": mark[1]}
+
+
+def _besides(queues: Sequence[Queue]) -> list[tuple[str, str, Step]]:
+    """The tables that tell of queues besides their messages, which rows, and how they are removed."""
+    keys = [queue.key for queue in queues]
+    both = [*keys, *(-key for key in keys)]  # under the negative keys it is known what has come from other shards
+    named = f"target = ANY ({_quoted(queue.id for queue in queues)})"
+    found = [(table, _among(keys)) for table in ("fifo", "job", "claim", "claim_part")]
+    found += [("dedup", _among(both)), ("stage", named), ("publication", named)]
+    erases = [(table, where, _erase(table, where)) for table, where in found]
+    return [*erases, ("tally", f"{_among(keys)} AND {_NEWEST}", _erase("tally", _among(keys)))]
+
+
+def _erase(table: str, where: str) -> Step:
+    return f"DELETE FROM {table} WHERE {where}", {}  # noqa: S608 - ours
+
+
+def _quoted(ids: Iterable[str]) -> str:
+    return "ARRAY[" + ", ".join(f"'{one}'" for one in ids) + "]::text[]"  # our own ids: letters, digits, dashes
 
 
 def _among(keys: Sequence[int]) -> str:

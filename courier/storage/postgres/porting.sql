@@ -66,15 +66,6 @@ DELETE FROM message WHERE seq IN (
     (SELECT seq FROM message WHERE queue = :key AND discard_at IS NOT NULL ORDER BY entered_at, seq LIMIT :limit)
 );
 
--- name: erase_groups
-DELETE FROM fifo WHERE queue = ANY ((:keys)::int[]);
-
--- name: erase_dedup
-DELETE FROM dedup WHERE queue = ANY ((:keys)::int[]);
-
--- name: erase_tallies
-DELETE FROM tally WHERE queue = ANY ((:keys)::int[]);
-
 -- name: count_messages
 SELECT coalesce(sum(ready + delayed + leased), 0)::bigint FROM (
     SELECT DISTINCT ON (queue) ready, delayed, leased FROM tally
@@ -83,3 +74,11 @@ SELECT coalesce(sum(ready + delayed + leased), 0)::bigint FROM (
 
 -- name: remove_record
 UPDATE record SET gone = TRUE, slot = NULL, version = :version WHERE kind = :kind AND tenant = :tenant AND id = :id;
+
+-- name: take_mark
+-- Whoever moves a queue puts his name here; what others do under an older one is refused from then on.
+INSERT INTO meta (name, value) VALUES ('move/' || (:queue_id)::text, convert_to((:runner)::text, 'UTF8'))
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: check_mark
+SELECT TRUE FROM meta WHERE name = 'move/' || (:queue_id)::text AND value = convert_to((:runner)::text, 'UTF8') FOR SHARE;

@@ -15,7 +15,7 @@ from courier.clock import Clock
 from courier.core.errors import CourierError, QueueNotFound
 from courier.core.model import Ack, Draft, Lease, Queue, Release, Sent
 from courier.core.shards import OUTBOX
-from courier.storage.base import Directory, Parcel
+from courier.storage.base import Directory, Filter, Parcel
 from courier.storage.sharded.member import Engine
 from courier.storage.sharded.places import Places
 from courier.storage.sharded.residents import outbox
@@ -25,6 +25,9 @@ LEASE_MS = 10_000
 PATIENCE_SECONDS = 5.0
 """For so long a caller waits until what it has caused has arrived; after that it goes on by itself."""
 RETRY_SECONDS = 0.5
+LEAVE_SECONDS = 0.25
+"""For so long what another node has caused is left to that node."""
+LOOK_SECONDS = 0.01
 WHO = "courier"
 
 log = logging.getLogger(__name__)
@@ -69,23 +72,39 @@ class Carrier:
         self._send = send
         self._work: set[tuple[int, int]] = set()
         self._task: asyncio.Task[None] | None = None
+        self._carried: dict[tuple[int, int], int] = {}
         self._closed = False
 
     def note(self, shard: int, key: int) -> None:
-        """Something waits on a shard under a key."""
+        """Something waits on a shard under a key. Whoever has caused it carries it; later, anybody does."""
         self._work.add((shard, key))
-        if self._task is None and not self._closed:
+        asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._start)
+
+    def _start(self) -> None:
+        if self._task is None and self._work and not self._closed:
             self._task = asyncio.create_task(self._run())
 
+    @property
+    def is_busy(self) -> bool:
+        return self._task is not None or bool(self._work)
+
     async def settled(self) -> None:
-        """Wait until what is known to wait has arrived, unless that takes too long."""
+        """Carry now, and wait until what is known to wait has arrived, unless that takes too long."""
+        self._start()
         if self._task is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(self._task), PATIENCE_SECONDS)
 
-    @property
-    def is_busy(self) -> bool:
-        return self._task is not None
+    async def delivered(self, shard: int, target: int, seq: int, *, now: int) -> None:
+        """Wait until a parcel of the outbox is gone, unless that takes too long: another node may be carrying it."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        await self.settled()
+        box = outbox(target)
+        while self._carried.get((shard, box.key), 0) < seq and asyncio.get_running_loop().time() < deadline:
+            page = await (await self._engine(shard)).browse(box, now=now, where=Filter(), limit=1)
+            if not page.messages or page.messages[0].seq > seq:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def close(self) -> None:
         self._closed = True
@@ -135,6 +154,7 @@ class Carrier:
             try:
                 for lease in leases:
                     await self._deliver(shard, lease)
+                    self._carried[shard, key] = lease.message.seq
                     done += 1
             finally:
                 acks = [Ack(lease.receipt) for lease in leases[:done]]

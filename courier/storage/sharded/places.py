@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from courier.core.errors import NotFound
+from courier.core.errors import ShardNotFound
 from courier.core.model import Queue
 from courier.core.shards import HOME, Relocation, Shard
 from courier.storage.base import StoredRecord
 
-SHARD, PLACE, RELOCATION, FENCE = "shard", "place", "relocation", "fence"
-KINDS = {SHARD, PLACE, RELOCATION}
+SHARD, PLACE, RELOCATION, FENCE, ERA = "shard", "place", "relocation", "fence", "era"
+KINDS = {SHARD, PLACE, RELOCATION, ERA}
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -36,16 +36,13 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     key: int
 
 
-class ShardNotFound(NotFound):
-    noun = "shard"
-
-
 class Places:
     """The map as this node knows it."""
 
     def __init__(self) -> None:
         self.shards: dict[int, Shard] = {0: HOME}
         self.relocations: dict[str, Relocation] = {}  # by queue id
+        self.next_era = 0
         self._places: dict[int, int] = {}
 
     @property
@@ -70,6 +67,10 @@ class Places:
                 counts[self.of(queue.key)] += 1
         return counts
 
+    def is_moving(self, queue_id: str) -> bool:
+        known = self.relocations.get(queue_id)
+        return known is not None and not known.state.is_over
+
     def shard_named(self, name: str) -> Shard:
         for shard in self.shards.values():
             if shard.name == name:
@@ -92,6 +93,8 @@ class Places:
                 self.shards[shard.number] = shard
             elif record.kind == RELOCATION:
                 self.relocations[record.id] = msgspec.msgpack.decode(record.document, type=Relocation)
+            elif record.kind == ERA:
+                self.next_era = msgspec.msgpack.decode(record.document, type=int)
             elif record.kind == PLACE:
                 place = msgspec.msgpack.decode(record.document, type=Place)
                 if self.of(place.key) != place.shard:
@@ -124,6 +127,10 @@ def shard_record(shard: Shard) -> StoredRecord:
 
 def relocation_record(relocation: Relocation) -> StoredRecord:
     return StoredRecord(kind=RELOCATION, tenant=relocation.tenant, id=relocation.queue_id, document=_encode(relocation))
+
+
+def era_record(following: int) -> StoredRecord:
+    return StoredRecord(kind=ERA, tenant="", id="next", document=_encode(following))
 
 
 def queue_record(queue: Queue) -> StoredRecord:

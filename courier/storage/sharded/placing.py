@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from courier.core.errors import Unavailable
 from courier.core.events import Event
 from courier.core.model import Listener, Queue
 from courier.storage.base import StoredRecord
@@ -33,6 +34,7 @@ class Placing:
             await self._routing.home.change_records(put=put, delete=delete, events=events)
             return
         queues, gone = queues_in(put), queues_in(delete)
+        self._check_still([*put, *delete], gone)
         placed = [place_record(queue, shard) for queue, shard in self._place(queues, put)]
         await self._put_copies(queues)
         released = [place_record(queue, places.of(queue.key)) for queue in gone if places.of(queue.key)]
@@ -42,6 +44,13 @@ class Placing:
             await self._take_back(queues)
             raise
         await self._remove_copies(gone)
+
+    def _check_still(self, records: Sequence[StoredRecord], gone: Sequence[Queue]) -> None:
+        """A queue that is on the move takes its listeners along: none may come or go meanwhile, nor the queue."""
+        listeners = [msgspec.msgpack.decode(r.document, type=Listener) for r in records if r.kind == "listener"]
+        changed = {listener.queue_id for listener in listeners} | {queue.id for queue in gone}
+        if any(self._routing.places.is_moving(queue_id) for queue_id in changed):
+            raise Unavailable("the queue is being moved to another shard; try again when it is there")
 
     def _place(self, queues: Sequence[Queue], put: Sequence[StoredRecord]) -> list[tuple[Queue, int]]:
         """Give each new queue a place, known to this node from now on; those elsewhere than at home."""

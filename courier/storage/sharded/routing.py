@@ -56,11 +56,14 @@ class Routing:
         """The map has changed: new shards are opened when first needed, and who waits for a moved queue looks again."""
         for number, shard in self.places.shards.items():
             if number not in self.members:
-                residents = Residents(number, self.places, self.catalog, self.heard)
-                engine = self._connect(shard, self.home.seal_key)
-                self.members[number] = Member(shard, engine, residents, self.signals_of(number))
+                self.members[number] = self.new_member(shard)
         for key in moved:
             self._signals.ready(key, MANY)
+
+    def new_member(self, shard: Shard) -> Member:
+        residents = Residents(shard.number, self.places, self.catalog, self.heard)
+        engine = self._connect(shard, self.home.seal_key)
+        return Member(shard, engine, residents, self.signals_of(shard.number))
 
     async def engine(self, number: int) -> Engine:
         """A shard's engine; raises Unavailable while it cannot be reached."""

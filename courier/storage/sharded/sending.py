@@ -59,10 +59,10 @@ class Sending:
         engine = await routing.engine(first)
         sent = await engine.send([*part_of(parcels, own), *bundles], now=now, principal=principal, events=events)
         outcomes: dict[int, Outcome] = dict(zip(own, sent, strict=False))
-        for indexes, outcome in zip(shards.values(), sent[len(own) :], strict=True):
+        for (shard, indexes), outcome in zip(shards.items(), sent[len(own) :], strict=True):
             outcomes.update((index, _accepted(parcels[index], outcome)) for index in indexes)
-        if routing.carrier.is_busy:
-            await routing.carrier.settled()
+            if isinstance(outcome, Sent):
+                await routing.carrier.delivered(first, shard, outcome.seq, now=now)
         return [outcomes[index] for index in range(len(parcels))]
 
 

@@ -21,6 +21,7 @@ from courier.storage.sharded.placing import Placing
 from courier.storage.sharded.residents import stand_in
 from courier.storage.sharded.routing import Connect, Routing
 from courier.storage.sharded.sending import Sending
+from courier.storage.sharded.shards import Shards
 
 T = TypeVar("T")
 
@@ -60,6 +61,7 @@ class ShardedStore(Claims, Stages):
         self.routing = Routing(home, connect)
         self._placing = Placing(self.routing)
         self._sending = Sending(self.routing)
+        self.shards = Shards(self.routing, self._placing, lambda: self.clock)
 
     async def open(self, *, directory: Directory, signals: Signals) -> None:
         async def send_on(parcels: Sequence[Parcel], now: int, principal: str) -> list[Sent | CourierError]:
@@ -72,6 +74,7 @@ class ShardedStore(Claims, Stages):
         self._signals = signals
 
     async def close(self) -> None:
+        await self.shards.stop()
         await self.routing.carrier.close()
         await asyncio.gather(*(member.close() for member in self.routing.members.values()))
 
