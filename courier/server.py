@@ -140,9 +140,10 @@ async def running(
             await archive.open()  # any other is opened when it can be reached
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
         lake = Lake(settings.lake_place)
+        shards = None if isinstance(store, SqliteStore) else store.shards
         services = Services(
             broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
-            Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock),
+            Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock), shards,
         )  # fmt: skip
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         jobs = [
@@ -151,6 +152,8 @@ async def running(
             _keep_tokens(gate, clock),
             *([archive.run()] if archive is not None else []),
         ]
+        if shards is not None:
+            jobs.append(shards.run())
         async with _in_background(*jobs), deliveries.running():
             yield Node(app=app, services=services, store=store, minted_token=minted)
         with contextlib.suppress(Exception):  # a full disk costs only the last minute of sliding tokens

@@ -29,6 +29,7 @@ from courier.core.model import (
     Settlement,
     State,
 )
+from courier.core.shards import Relocation, Shard, ShardFigures
 
 
 class Directory(Protocol):
@@ -300,3 +301,25 @@ class Store(Protocol):
 
     async def backup(self, target: Path) -> None:
         """Write a consistent copy while the store goes on working."""
+
+
+class Shards(Protocol):
+    """What an operator can do with a store that is divided, or can be."""
+
+    def figures(self) -> list[ShardFigures]:
+        """Every shard, by number."""
+
+    def relocations(self) -> list[Relocation]:
+        """Queues that are on the move, and those that were lately."""
+
+    async def add(self, name: str, url: str, *, weight: int) -> Shard:
+        """Make an empty database a shard; raises AlreadyExists, and Invalid when it cannot be one."""
+
+    async def change(self, name: str, **changes: object) -> Shard:
+        """Change `weight` or `state`; raises ShardNotFound."""
+
+    async def move(self, queue: Queue, to: str) -> Relocation:
+        """Begin to move a queue to a shard, while it is used; raises ShardNotFound, and InUse while it moves."""
+
+    async def run(self) -> None:
+        """Look after shards, until cancelled."""

@@ -9,6 +9,7 @@ from courier.dialects.native import (
     queues,
     receiving,
     sending,
+    shards,
     stats,
     tenants,
 )
@@ -25,6 +26,7 @@ OPERATIONS = (
     *credentials.OPERATIONS,
     *stats.OPERATIONS,
     *journal.OPERATIONS,
+    *shards.OPERATIONS,
 )
 
 ROUTES = tuple(operation.route for operation in OPERATIONS)

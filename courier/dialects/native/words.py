@@ -73,7 +73,7 @@ WORDS: dict[str, str] = {
     "prefix": "Only names that begin with this.",
     "principal": "Who did it.",
     "queue": "The queue's name.",
-    "queue_count": "How many queues got the message; 0 when no binding let it through.",
+    "queue_count": "How many queues got the message, 0 when no binding let it through; or how many a shard has.",
     "queue_id": "The queue's id.",
     "ready_count": "How many messages can be received now.",
     "reason": "Why the message died.",
@@ -92,7 +92,7 @@ WORDS: dict[str, str] = {
     "seqs": "The numbers of the messages.",
     "settlements": "What to do with each message.",
     "shard": "The shard's number; 0 where the store is not divided.",
-    "shards": "What can be read of each shard's journal.",
+    "shards": "The shards of the store, by number; of the journal, what can be read of each.",
     "size": "How many bytes the body has.",
     "source_queue": "The queue that the message died in; null once that is deleted.",
     "source_queue_id": "The id of the queue that the message died in.",
@@ -181,6 +181,18 @@ WORDS: dict[str, str] = {
     "step": "How long a step is, in milliseconds.",
     "step_ms": "How long a step is.",
     "tables_offset": "The offset of the journal up to which the tables go; null where there are none.",
+    "database": "The address of the shard's database; empty for the first, which is the server's own `store`.",
+    "weight": "The shard's share of new queues, against the weights of the others.",
+    "draining": "Whether the shard gets no new queues and is emptied.",
+    "number": "The shard's number.",
+    "trouble": "What is wrong, if anything is.",
+    "moves": "The queues that are on the move, and those that were lately.",
+    "from_shard": "Where the queue was.",
+    "to_shard": "Where the queue goes.",
+    "progress": "copying; frozen (callers wait for a moment); cleaning (the queue is there); undoing; done; failed.",
+    "copied_count": "How many messages were copied.",
+    "frozen_ms": "How long callers had to wait.",
+    "started_at": "When it began, in epoch milliseconds.",
     "tables_until": "Before this instant figures are the tables', in epoch milliseconds; null where there are none.",
 }
 
@@ -193,6 +205,7 @@ TAGS: dict[str, str] = {
     "Credentials": "Ways into a tenant, each with its scopes.",
     "Stats": "What happened in queues, by minutes, hours or days.",
     "Journal": "Everything that happened, in order.",
+    "Shards": "The databases that a store is divided into.",
     "Server": "What this server is, and who you are to it.",
 }
 
@@ -203,6 +216,7 @@ PLACES: dict[str, str] = {
     "exchange": "The exchange's name or id; a slash inside a name is written %2F.",
     "message": "The message's id.",
     "cursor": "The cursor's name.",
+    "shard": "The shard's name.",
     "listener": "The listener's id or name.",
     "credential": "The credential's id.",
 }
