@@ -7,7 +7,7 @@ from courier.core.events import Event, EventKind
 from courier.core.model import DEDUP_MS, Draft, Json, Kind, Queue, Sent, State
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Parcel
-from courier.storage.postgres.rows import pack
+from courier.storage.postgres.rows import content_of, encode
 from courier.storage.postgres.transaction import Transaction
 
 SENT = EventKind.SENT.value
@@ -45,10 +45,12 @@ class Intake:
         self._memory = memory
         self._now = now
         self._principal = principal
+        self._alone = False  # a message that others copy is found by its seq when they are delivered
 
     def take_all(self, parcels: Sequence[Parcel]) -> list[Sent | CourierError]:
         """Each parcel; one for a queue that was deleted meanwhile is refused alone."""
         outcomes: list[Sent | CourierError] = []
+        self._alone = any(parcel.copy_of is not None for parcel in parcels)
         for parcel in parcels:
             original = None if parcel.copy_of is None else outcomes[parcel.copy_of]
             if original is not None and (isinstance(original, CourierError) or original.duplicate):
@@ -73,10 +75,14 @@ class Intake:
         delay_ms = queue.settings.delay_ms if draft.delay_ms is None else draft.delay_ms
         discard_at = None if draft.retention_ms is None else now + draft.retention_ms
         group = _group(queue, draft)
-        tx.insert((
-            seq, queue.key, 0 if delay_ms else 1, size, now + delay_ms, now, discard_at, origin, draft.id is not None,
-            message_id.encode(), group, pack(draft, sent_at=now, delay_ms=delay_ms),
-        ))  # fmt: skip
+        content = content_of(draft, sent_at=now, delay_ms=delay_ms)
+        if draft.id is None and not (delay_ms or discard_at or self._alone or queue.kind is Kind.FIFO):
+            tx.wait(queue.key, (seq, message_id.encode(), now, size, group, content))
+        else:
+            tx.insert((
+                seq, queue.key, 0 if delay_ms else 1, size, now + delay_ms, now, discard_at, origin,
+                draft.id is not None, message_id.encode(), group, encode(content), 0, 0, None,
+            ))  # fmt: skip
         self._count(queue, size, delay_ms, discard_at)
         if queue.kind is Kind.FIFO:
             tx.touch_group(queue.key, group)
