@@ -37,10 +37,10 @@ class Change:
         self.counts = [0, 0, 0]  # by State
         self.bytes = self.sent = self.acked = self.dead = 0
 
-    def add(self, state: State, size: int) -> None:
-        self.counts[state] += 1
+    def add(self, state: State, size: int, count: int = 1) -> None:
+        self.counts[state] += count
         self.bytes += size
-        self.sent += 1
+        self.sent += count
 
     def remove(self, state: State, size: int) -> None:
         self.counts[state] -= 1
@@ -155,12 +155,12 @@ class Transaction:
         """The messages of bundles (queue, seq, content), which are locked."""
         rows: list[Row] = []
         for queue, seq, content in found:
-            if (queue, seq) in self._opened:
-                continue
-            held = self._opened[queue, seq] = bundles.unpack(queue, content)
-            for row in held:
-                self._rows[row.seq] = self._loose[row.seq] = row
-            rows += held
+            held = self._opened.get((queue, seq))
+            if held is None:
+                held = self._opened[queue, seq] = bundles.unpack(queue, content)
+                for row in held:
+                    self._rows[row.seq] = self._loose[row.seq] = row
+            rows += [row for row in held if row.seq in self._loose]
         return rows
 
     def adopt_acked(self, found: Rows) -> list[Row]:
@@ -211,13 +211,13 @@ class Transaction:
         """A message of its own: see NEW."""
         self._new.append(values)
 
-    def wait(self, key: int, entry: bundles.Entry) -> None:
-        """A message that waits with others."""
+    def wait(self, key: int, entries: list[bundles.Entry]) -> None:
+        """Messages that wait with others."""
         held = self._waiting.get(key)
         if held is None:
-            self._waiting[key] = [entry]
+            self._waiting[key] = entries
         else:
-            held.append(entry)
+            held += entries
 
     def touch_group(self, key: int, grp: bytes | None, *, leased: int = 0) -> None:
         """A FIFO group has changed, `leased` of its messages more (or fewer) leased."""
@@ -281,16 +281,17 @@ class Transaction:
         broken = {
             where: rows for where, rows in self._opened.items() if any(row.seq not in self._loose for row in rows)
         }
-        for (key, _), rows in broken.items():
-            for row in rows:
-                if self._loose.pop(row.seq, None) is not None:
-                    self.wait(key, bundles.entry_of(row))
+        for (key, seq), rows in broken.items():
+            del self._opened[key, seq]
+            left = [row for row in rows if self._loose.pop(row.seq, None) is not None]
+            if left:
+                self.wait(key, [bundles.entry_of(row) for row in left])
         steps: list[Step] = []
         if broken:
             steps.append(bundles.delete(broken))
         if self._waiting:
             steps.append(bundles.insert(self._waiting))
-        self._opened, self._loose, self._waiting = {}, {}, {}
+        self._waiting = {}
         return steps
 
     def _loosened(self) -> list[Row]:
