@@ -31,6 +31,8 @@ from courier.journal.cursors import KIND as CURSOR
 from courier.journal.cursors import Cursors
 from courier.journal.history import History, Past
 from courier.journal.place import LocalPlace, place_of
+from courier.lake.recent import Recent
+from courier.lake.stats import Stats
 from courier.lake.tables import Lake
 from courier.stages import Stages
 from courier.storage.base import CannotOpen
@@ -116,7 +118,7 @@ async def running(
         journal_bytes=settings.journal_bytes,
         held=cursors.lowest,
     )
-    archive = _archive(settings, store, clock, cursors) if settings.archive_enabled else None
+    archive = _archive(settings, store, clock, cursors) if _archives(settings, store) else None
     history = History(Past(store, archive))
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
     deliveries = _deliveries(settings, broker, catalog, clock, store)
@@ -134,19 +136,9 @@ async def running(
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
         lake = Lake(settings.lake_place)
         services = Services(
-            broker,
-            catalog,
-            gate,
-            clock,
-            store.sealer,
-            settings,
-            deliveries,
-            history,
-            cursors,
-            lake,
-            Claims(store, clock),
-            Stages(store, broker, clock),
-        )
+            broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
+            Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock),
+        )  # fmt: skip
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
         async with _in_background(*jobs), deliveries.running():
@@ -179,6 +171,14 @@ def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clo
         holds=store.holds,
         shared=not isinstance(store, SqliteStore),
     )
+
+
+def _archives(settings: Settings, store: "Engine") -> bool:
+    """What one node seals all must be able to read, so several need to be told where."""
+    if settings.archive_enabled and settings.archive is None and not isinstance(store, SqliteStore):
+        log.info("the journal stays in the database: `archive` names no place that all nodes reach")
+        return False
+    return settings.archive_enabled
 
 
 def _archive(settings: Settings, store: "Engine", clock: Clock, cursors: Cursors) -> Archive:
