@@ -33,6 +33,9 @@ from courier.storage.postgres.transaction import StaleCatalog, Transaction
 MOST_ORDERS = 1_000
 MOST_MESSAGES = 2_000
 LANES = 2
+FADING = 0.1
+PATIENCE = 0.25
+MOST_PATIENCE_SECONDS = 0.002
 TRIES = 8
 RECONNECT_SECONDS = 0.5
 NOTICE_BYTES = 7_000
@@ -101,6 +104,8 @@ class GroupCommit:
         self._running: dict[asyncio.Task[None], list[Waiting]] = {}
         self._starting = False
         self._claiming = False
+        self._crowd = Crowd()
+        self._alarm: asyncio.TimerHandle | None = None
 
     async def submit(self, order: Order) -> Any:
         """Run an order in the next commit; returns, or raises what it raised, once that is durable."""
@@ -114,8 +119,8 @@ class GroupCommit:
 
     async def close(self) -> None:
         """Finish what is in hand."""
-        while self._running or self._starting:
-            await asyncio.wait(self._running) if self._running else await asyncio.sleep(0)
+        while self._running or self._starting or self._alarm:
+            await asyncio.wait(self._running) if self._running else await asyncio.sleep(MOST_PATIENCE_SECONDS)
         self._give_up()
         for lane in self._idle:
             await lane.disconnect()
@@ -129,11 +134,22 @@ class GroupCommit:
     # -- who goes when ----------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Send off a batch, if there is a lane for it and enough to make it worth a commit."""
+        """Send off a batch, if there is a lane for it and enough to make it worth a commit; else wait a moment."""
         self._starting = False
-        if not self._idle or not self._is_worth_it():
+        if not self._idle or not self._pending:
             return
-        batch = self._take()
+        self._crowd.count(len(self._pending) + sum(map(len, self._running.values())))
+        if len(self._pending) >= self._crowd.share:
+            self._send_off()
+        elif self._alarm is None:
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(self._crowd.patience_seconds, self._send_off)
+
+    def _send_off(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        batch = self._take() if self._idle and self._is_worth_it() else []
         if batch:
             lane = self._idle.pop()
             claims = any(type(order) is Receive for order, _ in batch)
@@ -173,6 +189,11 @@ class GroupCommit:
         self._pending = left
         return batch
 
+    def committed(self, seconds: float) -> None:
+        """The database works."""
+        self.failure = None
+        self._crowd.committed(seconds)
+
     def answer(self, batch: list[Waiting], outcomes: Sequence[Any]) -> None:
         again = [waiting for waiting, outcome in zip(batch, outcomes, strict=True) if isinstance(outcome, Again)]
         self._pending = again + self._pending
@@ -183,6 +204,30 @@ class GroupCommit:
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
+
+
+class Crowd:
+    """How many are likely to come, from how many there were lately: whoever is answered soon asks again."""
+
+    def __init__(self) -> None:
+        self._size = 0.0
+        self._commit_seconds = 0.0
+
+    def count(self, present: int) -> None:
+        self._size = max(present, self._size - FADING * (self._size - present))
+
+    def committed(self, seconds: float) -> None:
+        self._commit_seconds += FADING * (seconds - self._commit_seconds)
+
+    @property
+    def share(self) -> float:
+        """With so many a commit need not wait for more."""
+        return self._size / LANES
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long to wait for more: little, measured by how long a commit takes."""
+        return min(PATIENCE * self._commit_seconds, MOST_PATIENCE_SECONDS)
 
 
 class Lane:
@@ -250,13 +295,14 @@ class Lane:
 
     async def _attempt(self, connection: Connection, orders: Sequence[Order], *, short_acks: bool) -> list[Any]:
         group, circle = self._group, self._circle
+        begun = perf_counter()
         tx = Transaction(connection, circle.space)
         batch = Batch(tx, orders, circle.directory, group.sealer, group.seqs, short_acks=short_acks)
         outcomes = await batch.run(circle.catalog_version)
         started = perf_counter()
         wrote = await tx.commit(notice=circle.notice(tx.ready))
         circle.committed(tx, wrote, len(orders), perf_counter() - started)
-        group.failure = None
+        group.committed(perf_counter() - begun)
         return outcomes
 
     async def _roll_back(self) -> None:

@@ -102,10 +102,11 @@ SELECT * FROM claim_bundles((:keys)::int[], (:limits)::int[], (:since)::bigint[]
 
 -- name: ack
 -- The shortest way of an ack: what is leased under that number, and neither its lease nor it itself has come to its end.
+-- Each is found by its seq: `+ 0` keeps the planner from going through all that the queue has leased.
 DELETE FROM message
 USING unnest((:seqs)::bigint[], (:keys)::int[], (:lease_nos)::int[], (:nows)::bigint[], (:untils)::bigint[])
     AS k (key, place, number, now, until)
-WHERE seq = k.key AND queue = k.place AND state = 2 AND lease_no = k.number AND due_at > k.now
+WHERE seq = k.key AND queue + 0 = k.place AND state + 0 = 2 AND lease_no = k.number AND due_at > k.now
   AND CASE WHEN discard_at IS NULL THEN entered_at > k.until ELSE discard_at > k.now END
 RETURNING {facts};
 
