@@ -17,8 +17,9 @@ from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, S
 from courier.storage.metrics import Metrics
 from courier.storage.postgres import browsing, care, passing
 from courier.storage.postgres.arrays import numbers
+from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.claims import Claims
-from courier.storage.postgres.commit import Circle, GroupCommit
+from courier.storage.postgres.commit import GroupCommit
 from courier.storage.postgres.duties import Duties
 from courier.storage.postgres.journal import Journal
 from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, refusal
@@ -55,6 +56,7 @@ class PostgresStore(Claims, Stages):
         """Bring the schema up to date, or wait for the node that does; raises CannotOpen."""
         self._directory = directory
         self._circle = Circle(self._url, fresh_key().hex()[:16], directory, signals)
+        self._circle.tell = self._pool.ask
         try:
             await self._prepare()
             self._commit = GroupCommit(self._circle, self.sealer)

@@ -9,7 +9,7 @@ import msgspec
 import psycopg
 
 from courier.core.errors import CourierError
-from courier.storage.postgres.commit import EVERYTHING, Circle
+from courier.storage.postgres.circle import EVERYTHING, Circle
 from courier.storage.postgres.link import Connection, connect
 from courier.storage.postgres.queries import Q
 
