@@ -12,6 +12,7 @@ from courier.storage.base import Directory, Signals
 from courier.storage.metrics import Metrics
 from courier.storage.postgres.agenda import Agenda
 from courier.storage.postgres.link import Step
+from courier.storage.postgres.marks import Marks
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.transaction import Transaction
 
@@ -33,6 +34,7 @@ class Circle:
         self.directory = directory
         self.signals = signals
         self.agenda = Agenda()
+        self.marks = Marks(asyncio.get_running_loop().time)
         self.metrics = Metrics()
         self.space = 0
         self.catalog_version = 0
@@ -94,6 +96,8 @@ class Circle:
         news = [at for key, at in tx.dues.items() if self.agenda.note(key, at)]
         if news:
             self.signals.due(min(news))
+        for key, at in tx.passed.items():
+            self.marks.passed(key, at)
         for key, count in tx.ready.items():
             self.signals.ready(key, count)
         if not tx.told and (tx.ready or tx.left):

@@ -106,7 +106,7 @@ class Lane:
     async def _attempt(self, connection: Connection, orders: Sequence[Order], *, short_acks: bool) -> list[Any]:
         group, circle = self._group, self._circle
         begun = perf_counter()
-        tx = Transaction(connection, circle.space)
+        tx = Transaction(connection, circle.space, circle.marks)
         batch = Batch(tx, orders, circle.directory, group.sealer, group.seqs, short_acks=short_acks)
         outcomes = await batch.run(circle.catalog_version)
         started = perf_counter()

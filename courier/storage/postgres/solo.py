@@ -23,7 +23,7 @@ async def alone(
     """Do the work and commit, again from the start where another node stood in the way; FIFO queues are locked."""
     for _ in range(TRIES):
         async with pool.taken() as connection:
-            tx = Transaction(connection, circle.space)
+            tx = Transaction(connection, circle.space, circle.marks)
             fifo_keys = [queue.key for queue in queues() if queue.kind is Kind.FIFO]
             try:
                 tx.open(catalog_version=circle.catalog_version, fifo_keys=fifo_keys)

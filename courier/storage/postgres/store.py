@@ -1,5 +1,6 @@
 """The engine for many nodes as a Store."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from courier.storage.postgres.duties import Duties
 from courier.storage.postgres.journal import Journal
 from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, refusal
 from courier.storage.postgres.orders import Pass, Receive, Send, Settle
+from courier.storage.postgres.pace import Pace
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.records import Records, queues_of
@@ -60,6 +62,7 @@ class PostgresStore(Claims, Stages):
         try:
             await self._prepare()
             self._commit = GroupCommit(self._circle, self.sealer)
+            self._pace = Pace(asyncio.get_running_loop().time)
             self._records = Records(self._circle, self._pool, self._look_again)
             self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
             self._duties = Duties(self._circle)
@@ -319,6 +322,7 @@ class PostgresStore(Claims, Stages):
         claims: list[Step] = [(query, where) for query in (Q.forget_claim_parts, Q.forget_claims, Q.forget_jobs)]
         await self._pool.ask(*claims, (Q.delete_groups, where), (Q.delete_tallies, where), named)
         self._doomed.pop(queue.key, None)
+        self._circle.marks.forget(queue.key)
 
     async def _forget_dedup(self, now: int) -> None:
         while self.leads and self._dedup_due <= now:
@@ -337,11 +341,14 @@ class PostgresStore(Claims, Stages):
 
     async def _lead(self, ticks: int) -> None:
         """Hear of what will happen to queues that only other nodes, or dead ones, know of."""
-        dues = await self._pool.ask_one(Q.pending_queues)
-        if ticks % FULL_LOOK_TICKS == 0:
-            for queue in await self._records.doomed():
-                self._doom(queue)
-            dues += await self._all_dues()
+        if not self._pace.is_due:
+            return
+        with self._pace.look():
+            dues = await self._pool.ask_one(Q.pending_queues)
+            if ticks % FULL_LOOK_TICKS == 0:
+                for queue in await self._records.doomed():
+                    self._doom(queue)
+                dues += await self._all_dues()
         news = [at for key, at in dues if at is not None and self._circle.agenda.note(key, at)]
         if news:
             self._circle.signals.due(min(news))

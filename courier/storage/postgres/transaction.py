@@ -15,6 +15,7 @@ from courier.core.model import State
 from courier.storage.postgres import bundles, writing
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.link import Connection, Rows, Step, ask
+from courier.storage.postgres.marks import Marks
 from courier.storage.postgres.queries import FACTS, Q
 from courier.storage.postgres.rows import Row, read
 
@@ -59,7 +60,7 @@ class StaleCatalog(Exception):
 class Transaction:
     """Lives from `begin` to `commit`, or to the caller's rollback."""
 
-    def __init__(self, connection: Connection, space: int) -> None:
+    def __init__(self, connection: Connection, space: int, marks: Marks | None = None) -> None:
         self.connection = connection
         self.space = space
         self.events: list[Event] = []
@@ -67,6 +68,9 @@ class Transaction:
         self.left: dict[int, int] = {}
         """What is left of bundles that were opened: another node may have looked in vain while they were locked."""
         self.told = False
+        self.marks = marks or Marks()
+        self.passed: dict[int, int] = {}
+        """Queues that time was applied to, and up to when."""
         self.dues: dict[int, int] = {}
         self.locked: set[int] = set()
         self.changes: dict[int, Change] = {}
@@ -184,6 +188,8 @@ class Transaction:
         """Its state, due time, attempts or lease number changed."""
         if self._loose.pop(row.seq, None) is not None:
             row.loose = True
+        if row.state is State.READY:
+            self.marks.readied(row.queue, row.due_at)
         if row.seq not in self._transferred:
             self._changed[row.seq] = row
 
@@ -191,6 +197,7 @@ class Transaction:
         """Its queue changed, and all else with it."""
         if self._loose.pop(row.seq, None) is not None:
             row.loose = True
+        self.marks.readied(row.queue, row.due_at)
         self._changed.pop(row.seq, None)
         self._transferred[row.seq] = row
 
