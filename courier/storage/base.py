@@ -143,6 +143,9 @@ class Store(Protocol):
     def changing(self) -> AbstractAsyncContextManager[None]:
         """While inside, nobody else changes the control plane, and the directory has learned all that others did."""
 
+    async def catch_up(self) -> bool:
+        """Have the directory learn all that other nodes did, as far as can be known; whether there was anything."""
+
     async def load_records(self) -> list[StoredRecord]:
         """Everything of the control plane; the catalog keeps it in memory."""
 

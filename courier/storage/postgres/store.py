@@ -103,6 +103,14 @@ class PostgresStore(Claims, Stages):
     def changing(self) -> contextlib.AbstractAsyncContextManager[None]:
         return self._records.changing()
 
+    async def catch_up(self) -> bool:
+        if self.unavailable_reason is not None:
+            return False
+        seen = self._circle.catalog_version
+        with contextlib.suppress(CourierError):
+            await self._records.refresh()
+        return self._circle.catalog_version != seen
+
     async def load_records(self) -> list[StoredRecord]:
         records = await self._records.load()
         for queue in await self._records.doomed():
