@@ -147,7 +147,8 @@ class PostgresStore(Claims, Stages):
     async def send(
         self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
-        sent: list[Sent | CourierError] = await self._commit.submit(Send(parcels, now, principal, events))
+        order = Send(parcels, now, principal, events, self._circle.catalog_version)
+        sent: list[Sent | CourierError] = await self._commit.submit(order)
         return sent
 
     async def receive(
