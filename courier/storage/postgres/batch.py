@@ -6,7 +6,7 @@ from typing import Any
 from courier.core.errors import QueueNotFound
 from courier.core.model import Ack, Kind, LateAck, Queue
 from courier.core.receipts import Sealer
-from courier.storage.base import Directory
+from courier.storage.base import Directory, RoutesChanged
 from courier.storage.postgres import claiming, passing
 from courier.storage.postgres.arrays import blobs, numbers
 from courier.storage.postgres.ending import end_delivered
@@ -60,6 +60,7 @@ class Batch:
         self._early: claiming.Claimed = {}
 
     async def run(self, catalog_version: int) -> list[Any]:
+        self._catalog_version = catalog_version
         await self._prepare(catalog_version)
         await self._settle()
         self._early = {key: rows for key, rows in self._early.items() if key not in self._tx.ready}
@@ -222,7 +223,9 @@ class Batch:
     def _send(self) -> None:
         seqs = iter(self._own_seqs)
         for index, order in enumerate(self._orders):
-            if isinstance(order, Send):
+            if isinstance(order, Send) and order.catalog_version != self._catalog_version:
+                self._outcomes[index] = RoutesChanged()
+            elif isinstance(order, Send):
                 self._tx.events.extend(order.events)
                 intake = Intake(
                     self._tx, self._directory, self._sealer, seqs=seqs, memory=self._memory, now=order.now,

@@ -108,6 +108,14 @@ class PostgresStore(Claims, Stages):
     def changing(self) -> contextlib.AbstractAsyncContextManager[None]:
         return self._records.changing()
 
+    async def catch_up(self) -> bool:
+        if self.unavailable_reason is not None:
+            return False
+        seen = self._circle.catalog_version
+        with contextlib.suppress(CourierError):
+            await self._records.refresh()
+        return self._circle.catalog_version != seen
+
     async def load_records(self) -> list[StoredRecord]:
         records = await self._records.load()
         for queue in await self._records.doomed():
@@ -144,7 +152,8 @@ class PostgresStore(Claims, Stages):
     async def send(
         self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
-        sent: list[Sent | CourierError] = await self._commit.submit(Send(parcels, now, principal, events))
+        order = Send(parcels, now, principal, events, self._circle.catalog_version)
+        sent: list[Sent | CourierError] = await self._commit.submit(order)
         return sent
 
     async def receive(
