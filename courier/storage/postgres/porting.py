@@ -5,6 +5,7 @@ meanwhile is found in the journal and copied again, until it is little enough to
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from courier.core.errors import QueueNotFound, Unavailable
@@ -12,15 +13,16 @@ from courier.core.model import DAY, Kind, Queue, State
 from courier.core.shards import first_of
 from courier.storage.base import StoredRecord
 from courier.storage.postgres.arrays import blobs, numbers, truths
-from courier.storage.postgres.commit import Circle
+from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.journal import Journal
 from courier.storage.postgres.link import Connection, Step, ask
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q, load
 from courier.storage.postgres.solo import alone
-from courier.storage.postgres.transaction import CATALOG_LOCK, JOURNAL_LOCK, Transaction
+from courier.storage.postgres.transaction import CATALOG_LOCK, Transaction
 
 P = load("porting.sql")
+JOURNAL_LOCK = -1
 STEP = 2_000
 EVENTS = 10_000
 MEMORY_MS = DAY
@@ -31,6 +33,8 @@ _NEWEST = "version = (SELECT max(version) FROM tally AS other WHERE other.queue 
 Traveller = tuple[Any, ...]
 """seq, journey, id, given, size, due_at, entered_at, lease_no, grp, death, content."""
 Cursor = tuple[int, int]
+Versions = dict[int, str]
+"""Of the bundles of a queue, by their seqs: by which transaction each was written."""
 Mark = tuple[str, str]
 """The id of a queue that moves, and who moves it."""
 
@@ -59,11 +63,11 @@ class Porting:
                 "journeys": blobs(f"{source}:{t[0]}:{t[1]}".encode() for t in travellers),
                 "until_at": now + MEMORY_MS,
             }
-            (found,) = await ask(tx.connection, [(P.remember_arrivals, where)])
+            (found,) = await tx.ask((P.remember_arrivals, where))
             fresh = {seq for (seq,) in found}
             new = [traveller for traveller in travellers if traveller[0] in fresh]
             if new:
-                await ask(tx.connection, [(P.insert_arrivals, _arrivals(queue, new))])
+                await tx.ask((P.insert_arrivals, _arrivals(queue, new)))
                 _note_arrivals(tx, queue, new)
 
         await alone(self._circle, self._pool, lambda: [self._resident(queue)], work)
@@ -78,7 +82,7 @@ class Porting:
         """Forget travellers that have arrived."""
 
         async def work(tx: Transaction) -> None:
-            (gone,) = await ask(tx.connection, [(P.remove_travellers, {"key": key, "seqs": numbers(seqs)})])
+            (gone,) = await tx.ask((P.remove_travellers, {"key": key, "seqs": numbers(seqs)}))
             change = tx.change(key)
             for (size,) in gone:
                 change.remove(State.READY, size)
@@ -108,6 +112,15 @@ class Porting:
             where = f"queue = ANY ('{numbers(keys)}'::int[]) AND seq = ANY ('{some}'::bigint[])"
             delete = P.delete_copies, {"keys": numbers(keys), "seqs": some}
             await self._copy(target, "message", where, delete, mark)
+
+    async def copy_bundles(self, target: "Porting", key: int, known: Versions, mark: Mark) -> Versions:
+        """Copy the bundles that are not as they are known to be; what is known from then on."""
+        present: Versions = dict(await self._pool.ask_one(P.bundle_versions, key=key))
+        changed = [seq for seq in known.keys() | present.keys() if known.get(seq) != present.get(seq)]
+        for first in range(0, len(changed), STEP):
+            where = f"{_among([key])} AND seq = ANY ('{numbers(changed[first : first + STEP])}'::bigint[])"
+            await self._copy(target, "bundle", where, _erase("bundle", where), mark)
+        return present
 
     async def copy_rest(self, target: "Porting", queues: Sequence[Queue], mark: Mark) -> None:
         """Copy what there is besides messages: figures, groups, claims, stages, ids that FIFO queues remember."""
@@ -162,9 +175,11 @@ class Porting:
     async def _erase_some(self, key: int, mark: Mark) -> int:
         async with self._pool.taken() as connection:
             await _begin(connection, mark)
-            cursor = await connection.execute(P.erase_some, {"key": key, "limit": STEP})
+            gone = await ask(
+                connection, [(sql, {"key": key, "limit": STEP}) for sql in (P.erase_some, P.erase_bundles)]
+            )
             await connection.execute("COMMIT")
-            return cursor.rowcount
+            return sum(map(len, gone))
 
     async def remove_records(self, records: Iterable[StoredRecord], mark: Mark) -> None:
         """Take records out of the control plane here; unlike a deleted queue, one that has left is not swept."""
@@ -176,10 +191,9 @@ class Porting:
                 (P.remove_record, {"kind": r.kind, "tenant": r.tenant, "id": r.id, "version": present + 1})
                 for r in records
             ]
-            notice = circle.notice({}, catalog=True)
-            assert notice is not None
             version: Step = (Q.put_catalog_version, {"version": present + 1})
-            await ask(connection, [*removals, version, notice, ("COMMIT", {})])
+            tx = Transaction(connection, circle.space)
+            await tx.commit(partial(circle.notice, catalog=True), [*removals, version])
         await circle.refresh()
 
 
@@ -239,8 +253,9 @@ def _group(queue: Queue, grp: bytes | None) -> bytes | None:
 
 def _note_arrivals(tx: Transaction, queue: Queue, travellers: Sequence[Traveller]) -> None:
     change = tx.change(queue.key)
-    for _, _, _, _, size, _, entered_at, _, grp, _, _ in travellers:
+    for _, _, _, _, size, due_at, entered_at, _, grp, _, _ in travellers:
         change.add(State.READY, size)
+        tx.marks.readied(queue.key, due_at)
         tx.due(queue.key, entered_at + queue.settings.retention_ms)
         if queue.kind is Kind.FIFO:
             tx.touch_group(queue.key, _group(queue, grp))

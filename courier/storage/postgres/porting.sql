@@ -64,7 +64,16 @@ DELETE FROM message WHERE seq IN (
     (SELECT seq FROM message WHERE queue = :key AND discard_at IS NULL ORDER BY entered_at, seq LIMIT :limit)
     UNION ALL
     (SELECT seq FROM message WHERE queue = :key AND discard_at IS NOT NULL ORDER BY entered_at, seq LIMIT :limit)
-);
+) RETURNING seq;
+
+-- name: erase_bundles
+DELETE FROM bundle WHERE queue = :key AND seq IN (
+    SELECT seq FROM bundle WHERE queue = :key ORDER BY seq LIMIT :limit
+) RETURNING seq;
+
+-- name: bundle_versions
+-- A bundle is never changed, only replaced, perhaps by one that begins with the same seq.
+SELECT seq, xmin::text FROM bundle WHERE queue = :key;
 
 -- name: count_messages
 SELECT coalesce(sum(ready + delayed + leased), 0)::bigint FROM (

@@ -15,7 +15,7 @@ from courier.clock import Clock
 from courier.core.errors import CourierError, QueueNotFound
 from courier.core.model import Ack, Draft, Lease, Queue, Release, Sent
 from courier.core.shards import OUTBOX
-from courier.storage.base import Directory, Filter, Parcel
+from courier.storage.base import Directory, Filter, Parcel, RoutesChanged
 from courier.storage.sharded.member import Engine
 from courier.storage.sharded.places import Places
 from courier.storage.sharded.residents import outbox
@@ -175,6 +175,12 @@ class Carrier:
                 raise outcome
             if isinstance(outcome, QueueNotFound):
                 log.info("a message was on its way to queue %s, which has been deleted", parcel.queue.name)
+
+    async def _take_along(self, parcels: Sequence[Parcel], principal: str) -> list[Sent | CourierError]:
+        """The parcels were addressed when they were sent; what has changed since does not matter to them."""
+        while True:
+            with contextlib.suppress(RoutesChanged):
+                return await self._send(parcels, self._clock.now(), principal)
 
 
 def _gone(key: int) -> Queue:

@@ -16,8 +16,15 @@ from courier.clock import Clock, fresh_key
 from courier.core.errors import InUse, Invalid
 from courier.core.model import MINUTE, Kind, Queue
 from courier.core.shards import Relocation, RelocationState, era_start
-from courier.storage.sharded.member import START, Engine, Mark, Position, quietly
-from courier.storage.sharded.places import era_record, fence_record, place_record, queue_record, relocation_record
+from courier.storage.sharded.member import START, Engine, Mark, Position, Versions, quietly
+from courier.storage.sharded.places import (
+    era_record,
+    fence_record,
+    named_record,
+    place_record,
+    queue_record,
+    relocation_record,
+)
 from courier.storage.sharded.routing import Routing
 
 LITTLE = 1_000
@@ -51,6 +58,7 @@ class Move:
         self._family = family
         self._keys = [queue.key for queue in family]
         self._ids = {queue.id for queue in family}
+        self._versions: dict[int, Versions] = {queue.key: {} for queue in family}
         self._told_at = 0.0
         self._mark: Mark = relocation.queue_id, relocation.runner
         self._reached = reached
@@ -78,6 +86,7 @@ class Move:
 
     async def _copy_all(self, source: Engine, target: Engine) -> None:
         self._change(total_count=await source.porting.count(self._keys))
+        await self._copy_bundles(source, target)
         for key in self._keys:
             after: Position | None = START
             while after is not None:
@@ -85,11 +94,16 @@ class Move:
                 self._change(copied_count=self._relocation.copied_count + count)
                 await self._beat()
 
+    async def _copy_bundles(self, source: Engine, target: Engine) -> None:
+        for key, known in self._versions.items():
+            self._versions[key] = await source.porting.copy_bundles(target.porting, key, known, self._mark)
+
     async def _catch_up(self, source: Engine, target: Engine, offset: int) -> int:
         """Copy again what has changed, until that is little; the offset up to which it is done."""
         for _ in range(MOST_ROUNDS):
             seqs, offset = await source.porting.touched(offset, self._ids)
             await source.porting.copy_named(target.porting, self._keys, seqs, self._mark)
+            await self._copy_bundles(source, target)
             await self._beat()
             if len(seqs) <= LITTLE:
                 break
@@ -124,6 +138,7 @@ class Move:
         seqs += await ported.arrived_since(self._keys, started_at - MINUTE)
         seqs += await target.porting.delayed(self._keys, self._clock.now() + MINUTE)
         await ported.copy_named(target.porting, self._keys, sorted(set(seqs)), self._mark)
+        await self._copy_bundles(source, target)
         await ported.copy_rest(target.porting, self._family, self._mark)
         if any(queue.kind is Kind.FIFO for queue in self._family):
             await self._keep_order(source, target)
@@ -151,7 +166,8 @@ class Move:
                 routing.members[to].residents.learn(put=copies, delete=())
             frozen_ms = round((perf_counter() - began) * 1_000)
             done = self._changed(state=RelocationState.CLEANING, frozen_ms=frozen_ms)
-            news = [*(place_record(queue, to) for queue in self._family), relocation_record(done)]
+            known = [routing.catalog.queue_of_key(queue.key) or queue for queue in self._family]
+            news = [*map(named_record, known), *(place_record(queue, to) for queue in known), relocation_record(done)]
             await home.change_records(put=news)
             self._relocation = done
             routing.places.learn(news, ())

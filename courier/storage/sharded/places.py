@@ -138,5 +138,15 @@ def queue_record(queue: Queue) -> StoredRecord:
     return StoredRecord(kind="queue", tenant=queue.tenant, id=queue.id, document=_encode(queue))
 
 
+def named_record(queue: Queue) -> StoredRecord:
+    """A queue as the home knows it; written again, it is looked at again."""
+    return msgspec.structs.replace(queue_record(queue), slot=f"{queue.tenant}/destination/{queue.name}")
+
+
+def turn_record() -> StoredRecord:
+    """Says nothing but that the control plane has changed."""
+    return StoredRecord(kind="turn", tenant="", id="turn", document=b"")
+
+
 def queues_in(records: Sequence[StoredRecord]) -> list[Queue]:
     return [msgspec.msgpack.decode(record.document, type=Queue) for record in records if record.kind == "queue"]

@@ -14,8 +14,10 @@ from courier.core.events import Event
 from courier.core.model import Listener, Queue
 from courier.storage.base import StoredRecord
 from courier.storage.sharded.member import Member, quietly
-from courier.storage.sharded.places import place_record, queue_record, queues_in
+from courier.storage.sharded.places import place_record, queue_record, queues_in, turn_record
 from courier.storage.sharded.routing import Routing
+
+ROUTES = {"listener", "binding", "exchange"}
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,14 @@ class Placing:
             await self._take_back(queues)
             raise
         await self._remove_copies(gone)
+        if any(record.kind in ROUTES for record in (*put, *delete)):
+            await self._turn()
+
+    async def _turn(self) -> None:
+        """Where messages go has changed: no shard takes one that a node has addressed without knowing that."""
+        for member in self._routing.open_members():
+            if member.number:
+                await quietly(member.engine.change_records(put=[turn_record()]), "a shard hears later of new routes")
 
     def _check_still(self, records: Sequence[StoredRecord], gone: Sequence[Queue]) -> None:
         """A queue that is on the move takes its listeners along: none may come or go meanwhile, nor the queue."""

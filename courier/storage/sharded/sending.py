@@ -7,7 +7,7 @@ import msgspec
 from courier.core.errors import CourierError, QueueNotFound
 from courier.core.events import Event
 from courier.core.model import Kind, Sent
-from courier.storage.base import Parcel
+from courier.storage.base import Parcel, RoutesChanged
 from courier.storage.sharded.carrier import pack
 from courier.storage.sharded.routing import Routing
 
@@ -57,7 +57,11 @@ class Sending:
         own = shards.pop(first, [])
         bundles = [pack(part_of(parcels, indexes), shard, principal=principal) for shard, indexes in shards.items()]
         engine = await routing.engine(first)
-        sent = await engine.send([*part_of(parcels, own), *bundles], now=now, principal=principal, events=events)
+        try:
+            sent = await engine.send([*part_of(parcels, own), *bundles], now=now, principal=principal, events=events)
+        except RoutesChanged:
+            await routing.home.refresh()  # only there it is known how
+            raise
         outcomes: dict[int, Outcome] = dict(zip(own, sent, strict=False))
         for (shard, indexes), outcome in zip(shards.items(), sent[len(own) :], strict=True):
             outcomes.update((index, _accepted(parcels[index], outcome)) for index in indexes)

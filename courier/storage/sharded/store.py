@@ -105,6 +105,9 @@ class ShardedStore(Claims, Stages):
         async with self._home.changing():
             yield
 
+    async def catch_up(self) -> bool:
+        return await self._home.catch_up()
+
     async def load_records(self) -> list[StoredRecord]:
         """The home's records without the map, which is taken in; then every shard is opened that can be."""
         records = await self._home.load_records()
