@@ -24,7 +24,7 @@ from courier.catalog import Catalog
 from courier.claims import Claims
 from courier.clock import Clock, SystemClock
 from courier.config import Settings
-from courier.core.shards import Shard
+from courier.core.sharding import Shard
 from courier.delivery import Deliveries
 from courier.dialects.openapi import documentation
 from courier.journal.archive import Archive, Limits
@@ -146,14 +146,8 @@ async def running(
             Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock), shards,
         )  # fmt: skip
         app = _app(load_dialects(dialects, settings), services, store, tracing)
-        jobs = [
-            timekeeper.run(),
-            pasts.run(),
-            _keep_tokens(gate, clock),
-            *([archive.run()] if archive is not None else []),
-        ]
-        if shards is not None:
-            jobs.append(shards.run())
+        workers = (timekeeper, pasts, archive, shards)
+        jobs = [_keep_tokens(gate, clock), *(worker.run() for worker in workers if worker is not None)]
         async with _in_background(*jobs), deliveries.running():
             yield Node(app=app, services=services, store=store, minted_token=minted)
         with contextlib.suppress(Exception):  # a full disk costs only the last minute of sliding tokens

@@ -29,7 +29,7 @@ from courier.core.model import (
     Settlement,
     State,
 )
-from courier.core.shards import Relocation, Shard, ShardFigures
+from courier.core.sharding import Relocation, Shard, ShardFigures
 
 
 class Directory(Protocol):

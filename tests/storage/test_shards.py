@@ -9,7 +9,8 @@ import pytest
 
 from courier.core.errors import AlreadyExists, CourierError, InUse, Invalid, LeaseLost, Unavailable
 from courier.core.model import SECOND, Draft, Kind, Lease, ListenerSettings, Queue, State
-from courier.core.shards import Relocation, RelocationState, Shard, ShardState, first_of, shard_of
+from courier.core.sharding import Relocation, RelocationState, Shard, ShardState
+from courier.core.shards import first_of, shard_of
 from courier.storage.base import CannotOpen
 from courier.storage.postgres.store import PostgresStore
 from courier.storage.sharded.moving import Move, begin, family_of

@@ -14,7 +14,7 @@ from courier.clock import FakeClock, SystemClock
 from courier.core.errors import CourierError
 from courier.core.events import Event, EventKind
 from courier.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
-from courier.core.shards import Shard
+from courier.core.sharding import Shard
 from courier.stages import Stages
 from courier.storage.base import Directory, Filter, Signals, Store
 from courier.storage.postgres.care import restore

@@ -3,7 +3,7 @@
 import msgspec
 
 from courier.core.errors import AlreadyExists, InUse, Invalid, QueueNotFound, ShardNotFound, TenantNotFound
-from courier.core.shards import ShardFigures, ShardState
+from courier.core.sharding import ShardFigures, ShardState
 from courier.dialects.native.operations import PREFIX, Operation, created, ok
 from courier.dialects.native.wire import shards as wire
 from courier.dialects.native.wire.reading import read
@@ -106,7 +106,7 @@ OPERATIONS = (
         description="The answer says that it has begun; the list of shards says how far it is. For a moment at the end"
         " callers wait; receipts and everything else hold.",
         needs="root",
-        takes=wire.MoveOrder,
+        takes=wire.QueueMoveOrder,
         example={"tenant": "default", "queue": "orders"},
         gives={200: wire.QueueMove},
         fails=(ShardNotFound, TenantNotFound, QueueNotFound, InUse),

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from courier.core.errors import Unavailable
 from courier.core.model import Queue
 from courier.core.receipts import Sealer
-from courier.core.shards import OUTBOX, Shard
+from courier.core.sharding import Shard
+from courier.core.shards import OUTBOX
 from courier.storage.base import CannotOpen, Signals, Store, StoredRecord
 from courier.storage.metrics import Metrics
 from courier.storage.sharded.residents import Residents

@@ -15,7 +15,8 @@ import msgspec
 from courier.clock import Clock, fresh_key
 from courier.core.errors import InUse, Invalid
 from courier.core.model import MINUTE, Kind, Queue
-from courier.core.shards import Relocation, RelocationState, era_start
+from courier.core.sharding import Relocation, RelocationState
+from courier.core.shards import era_start
 from courier.storage.sharded.member import START, Engine, Mark, Position, Versions, quietly
 from courier.storage.sharded.places import (
     era_record,

@@ -10,7 +10,7 @@ import msgspec
 
 from courier.core.errors import ShardNotFound
 from courier.core.model import Queue
-from courier.core.shards import HOME, Relocation, Shard
+from courier.core.sharding import HOME, Relocation, Shard
 from courier.storage.base import StoredRecord
 
 SHARD, PLACE, RELOCATION, FENCE, ERA = "shard", "place", "relocation", "fence", "era"

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar, cast
 from courier.clock import Clock
 from courier.core.errors import QueueNotFound, Unavailable
 from courier.core.model import Listener, Queue
-from courier.core.shards import HOME, Shard
+from courier.core.sharding import HOME, Shard
 from courier.storage.base import Directory, Signals
 from courier.storage.sharded.carrier import Carrier, Send
 from courier.storage.sharded.member import Engine, Member, ShardSignals

@@ -13,7 +13,8 @@ from courier.clock import Clock
 from courier.core.duties import UPKEEP
 from courier.core.errors import AlreadyExists, Invalid
 from courier.core.model import HOUR, Queue
-from courier.core.shards import MOST_SHARDS, Relocation, RelocationState, Shard, ShardFigures, ShardState
+from courier.core.sharding import Relocation, RelocationState, Shard, ShardFigures, ShardState
+from courier.core.shards import MOST_SHARDS
 from courier.storage.base import CannotOpen
 from courier.storage.sharded.member import quietly
 from courier.storage.sharded.moving import Move, begin, clean, family_of, tell, undo

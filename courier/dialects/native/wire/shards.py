@@ -6,7 +6,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from courier.core import shards as core
+from courier.core import sharding as core
 from courier.core.limits import ID_CHARS
 from courier.dialects.native.wire.reading import Order
 
@@ -29,7 +29,7 @@ class ShardChange(Order):
     draining: bool | UnsetType = UNSET
 
 
-class MoveOrder(Order):
+class QueueMoveOrder(Order):
     """Which queue is to live on the shard."""
 
     tenant: Annotated[str, Meta(min_length=1, max_length=ID_CHARS)]
@@ -72,7 +72,7 @@ class ShardList(msgspec.Struct):
 
 NEW_SHARD = msgspec.json.Decoder(NewShard)
 SHARD_CHANGE = msgspec.json.Decoder(ShardChange)
-MOVE = msgspec.json.Decoder(MoveOrder)
+MOVE = msgspec.json.Decoder(QueueMoveOrder)
 
 
 def write_shard(figures: core.ShardFigures) -> ShardView:
