@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from courier.cli.connection import Output
 from courier.cli.exits import Failure
+from courier.cli.options import Flag
 from courier.cli.progress import Progress
 from courier.cli.screen import Screen
 from courier.clock import SystemClock
@@ -25,7 +26,7 @@ def migrate(
     *,
     from_: Annotated[str, Parameter(name="--from", metavar="STORE")],
     to: Annotated[str, Parameter(metavar="STORE")],
-    no_wait: bool = False,
+    no_wait: Flag = False,
     json: Output = False,
 ) -> None:
     """Copy a store to another engine: sqlite:DIR, or postgresql://…, each way.
