@@ -4,11 +4,9 @@ A lease ends, and then the message comes back, whether or not a job had written 
 not end by itself: a job that comes back asks for the same number and gets the same messages.
 """
 
-from collections.abc import Sequence
-
 from courier.clock import Clock
 from courier.core import limits
-from courier.core.model import Claim, Job, Message, Queue
+from courier.core.model import Claim, Job, Queue, Slice
 from courier.storage.base import Store
 
 READ_COUNT = 1_000
@@ -34,9 +32,7 @@ class Claims:
             queue, job=job, number=number, epoch=epoch, limit=limit, now=self._clock.now(), principal=principal
         )
 
-    async def read(
-        self, queue: Queue, job: str, number: int, *, epoch: int, start: int, stop: int
-    ) -> Sequence[tuple[int, Message]]:
+    async def read(self, queue: Queue, job: str, number: int, *, epoch: int, start: int, stop: int) -> Slice:
         """Up to READ_COUNT positions from `start` on, below `stop`; messages that are gone are left out."""
         stop = min(stop, start + READ_COUNT)
         return await self._store.read_claim(queue, job=job, number=number, epoch=epoch, start=start, stop=stop)

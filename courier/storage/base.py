@@ -27,6 +27,7 @@ from courier.core.model import (
     Sent,
     Settled,
     Settlement,
+    Slice,
     State,
 )
 
@@ -225,13 +226,8 @@ class Store(Protocol):
         done.
         """
 
-    async def read_claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int
-    ) -> list[tuple[int, Message]]:
-        """The messages at positions `start` up to `stop`, with their positions; those that are gone are left out.
-
-        Raises Fenced, ClaimGone.
-        """
+    async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
+        """The messages at positions `start` up to `stop`, without those that are gone. Raises Fenced, ClaimGone."""
 
     async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
         """Claims up to a number are done: ack what is left in them; returns how many. Raises Fenced."""

@@ -34,7 +34,8 @@ async def claim(rig: Rig, job: Job, number: int = 1, limit: int = 10) -> Claim:
 async def read(rig: Rig, job: Job, number: int = 1, start: int = 0, stop: int = 10) -> list[tuple[int, Message]]:
     queue, found = rig.queue("orders"), []
     for first in range(start, stop, 1_000):
-        found += await rig.claims.read(queue, job.name, number, epoch=job.epoch, start=first, stop=stop)
+        part = await rig.claims.read(queue, job.name, number, epoch=job.epoch, start=first, stop=stop)
+        found += part.messages
     return found
 
 
@@ -95,7 +96,8 @@ async def test_a_slice_has_the_positions_that_were_asked_for(rig: Rig) -> None:
     job = await opened(rig, count=MANY)
     await claim(rig, job, limit=MANY)
     found = await rig.claims.read(rig.queue("orders"), "spark", 1, epoch=job.epoch, start=1_990, stop=2_010)
-    assert [(position, message.body) for position, message in found] == [(n, b"%d" % n) for n in range(1_990, 2_010)]
+    assert found.count == MANY
+    assert [(place, message.body) for place, message in found.messages] == [(n, b"%d" % n) for n in range(1_990, 2_010)]
 
 
 async def test_large_bodies_and_all_that_came_with_them_are_read(rig: Rig) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from courier.core.errors import ClaimGone, Fenced, JobNotFound, QueuePaused
 from courier.core.events import EventKind
-from courier.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Message, Queue, State
+from courier.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Queue, Slice, State
 from courier.storage.base import Directory
 from courier.storage.postgres import claiming
 from courier.storage.postgres.arrays import numbers
@@ -68,9 +68,7 @@ class Claims:
             pass
         return claim
 
-    async def read_claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int
-    ) -> list[tuple[int, Message]]:
+    async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
         live = self._known(queue)
         where = {"queue": live.key, "job": job, "number": number}
         jobs, claims, parts = await self._pool.ask(
@@ -83,7 +81,8 @@ class Claims:
         wanted = [seq for seq, position in placed.items() if start <= position < stop]
         found = await self._pool.ask_one(Q.claimed_messages, seqs=numbers(wanted), queue=live.key, due_at=UNENDING)
         messages = [to_message(live, read(facts)) for facts in found]
-        return sorted(((placed[message.seq], message) for message in messages), key=lambda pair: pair[0])
+        pairs = sorted(((placed[message.seq], message) for message in messages), key=lambda pair: pair[0])
+        return Slice(claims[0][1], pairs)
 
     async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
         async def decide(tx: Transaction, live: Queue) -> None:

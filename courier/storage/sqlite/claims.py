@@ -12,7 +12,7 @@ import msgspec
 
 from courier.core.errors import ClaimGone, Fenced, JobNotFound, QueuePaused
 from courier.core.events import Event, EventKind
-from courier.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Message, Queue, State
+from courier.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Message, Queue, Slice, State
 from courier.storage.base import Directory
 from courier.storage.sqlite.leasing import Desk, take_groups
 from courier.storage.sqlite.ledger import Tx
@@ -59,15 +59,13 @@ class Claims:
             pass
         return claim
 
-    async def read_claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int
-    ) -> list[tuple[int, Message]]:
+    async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
         live = self._known(queue)
         _check_epoch(self._db, live, job, epoch)
         found = self._db.execute(Q.read_claim, (live.key, job, number)).fetchone()
         if found is None or found[6] != Fate.HELD:
             raise ClaimGone(job, number)
-        return await asyncio.to_thread(self._read_parts, live, job, number, start, stop)
+        return Slice(found[1], await asyncio.to_thread(self._read_parts, live, job, number, start, stop))
 
     def _read_parts(self, queue: Queue, job: str, number: int, start: int, stop: int) -> list[tuple[int, Message]]:
         where = {"queue": queue.key, "job": job, "number": number, "start": start, "stop": stop}
