@@ -116,7 +116,7 @@ async def running(
         journal_bytes=settings.journal_bytes,
         held=cursors.lowest,
     )
-    archive = _archive(settings, store, clock, cursors) if settings.archive_enabled else None
+    archive = _archive(settings, store, clock, cursors) if _archives(settings, store) else None
     history = History(Past(store, archive))
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
     deliveries = _deliveries(settings, broker, catalog, clock, store)
@@ -169,6 +169,14 @@ def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clo
         holds=store.holds,
         shared=not isinstance(store, SqliteStore),
     )
+
+
+def _archives(settings: Settings, store: "Engine") -> bool:
+    """What one node seals all must be able to read, so several need to be told where."""
+    if settings.archive_enabled and settings.archive is None and not isinstance(store, SqliteStore):
+        log.info("the journal stays in the database: `archive` names no place that all nodes reach")
+        return False
+    return settings.archive_enabled
 
 
 def _archive(settings: Settings, store: "Engine", clock: Clock, cursors: Cursors) -> Archive:

@@ -128,7 +128,8 @@ class Gate:
         return self._tokens.issue(holder.id, secret_hash, ttl_ms=ttl_ms, sliding=sliding, now=self._clock.now())
 
     async def save_tokens(self) -> None:
-        """Keep when each access token ends, for the next start; does nothing when nothing has changed."""
+        """Keep when each access token ends, for the next start and for other nodes, and learn what those have kept."""
+        self.load_tokens()
         if self._tokens.changed:
             document = msgspec.to_builtins(self._tokens.snapshot(self._clock.now()))
             await self._catalog.put_record(

@@ -1,7 +1,8 @@
 """Access tokens: what an OAuth client gets for its secret and shows in its place.
 
 A token is made from its holder's secret and a key of this store, so it is never stored: the same holder gets the
-same token while it lives, and it dies with the secret. Only the instant at which each ends is kept.
+same token while it lives, and it dies with the secret. Only the instant at which each ends is kept; a node that did not
+issue it learns from the others for how much longer a sliding one lives.
 """
 
 import base64
@@ -33,7 +34,8 @@ class AccessTokens:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        self._alive: dict[tuple[str, int, bool], AccessToken] = {}
+        self._alive: dict[tuple[str, int, bool], AccessToken] = {}  # what a holder is given
+        self._known: dict[tuple[str, int, bool, int], AccessToken] = {}  # that, and what else is worth remembering
         self._seen: dict[bytes, tuple[AccessToken, bytes]] = {}  # by digest: the token and the secret it was made from
         self.changed = False
         """Whether there is something that `snapshot` should keep."""
@@ -43,7 +45,7 @@ class AccessTokens:
         token = self._alive.get((holder, ttl_ms, sliding))
         if token is None or token.expires_at <= now:
             token = AccessToken(holder, now, ttl_ms, sliding, now + ttl_ms)
-            self._alive[holder, ttl_ms, sliding] = token
+            self._alive[holder, ttl_ms, sliding] = self._known[_identity(token)] = token
             self.changed = True
         self._use(token, now)
         return self._seal(token, secret_hash)
@@ -64,6 +66,8 @@ class AccessTokens:
             if len(self._seen) >= _SWEEP_COUNT:
                 self._seen.clear()
             self._seen[digest] = (token, secret_hash)
+            if token.sliding:
+                self._known.setdefault(_identity(token), token)
         else:
             token = seen[0]
         if token.expires_at <= now:
@@ -75,11 +79,16 @@ class AccessTokens:
         """What a restart must know: the tokens that are alive."""
         self._alive = {key: token for key, token in self._alive.items() if token.expires_at > now}
         self._seen = {digest: seen for digest, seen in self._seen.items() if seen[0].expires_at > now}
+        self._known = {identity: token for identity, token in self._known.items() if token.expires_at > now}
         self.changed = False
-        return list(self._alive.values())
+        return list(self._known.values())
 
     def restore(self, tokens: Iterable[AccessToken]) -> None:
-        self._alive.update({(token.holder, token.ttl_ms, token.sliding): token for token in tokens})
+        """Learn what was kept, by this node or another; a token lives as long as anybody knows it to."""
+        for told in tokens:
+            token = self._known.setdefault(_identity(told), told)
+            token.expires_at = max(token.expires_at, told.expires_at)
+            self._alive.setdefault((token.holder, token.ttl_ms, token.sliding), token)
 
     def _use(self, token: AccessToken, now: int) -> None:
         if token.sliding and token.expires_at < now + token.ttl_ms:
@@ -90,15 +99,16 @@ class AccessTokens:
         token = _parse(text)
         if token is None or not hmac.compare_digest(text, self._seal(token, secret_hash)):
             return None
-        alive = self._alive.get((token.holder, token.ttl_ms, token.sliding))
-        if alive is not None and alive.issued_at == token.issued_at:
-            return alive
-        return token
+        return self._known.get(_identity(token), token)
 
     def _seal(self, token: AccessToken, secret_hash: bytes) -> str:
         payload = _PAYLOAD.pack(token.issued_at, token.ttl_ms, token.sliding) + token.holder.encode()
         tag = hmac.digest(self._key, secret_hash + payload, "sha256")[:_TAG_BYTES]
         return base64.urlsafe_b64encode(tag + payload).decode().rstrip("=")
+
+
+def _identity(token: AccessToken) -> tuple[str, int, bool, int]:
+    return token.holder, token.ttl_ms, token.sliding, token.issued_at
 
 
 def _parse(text: str) -> AccessToken | None:

@@ -1,4 +1,7 @@
-"""The archive: seals the journal into segments, lets the store forget them, and forgets the oldest ones itself."""
+"""The archive: seals the journal into segments, lets the store forget them, and forgets the oldest ones itself.
+
+Of several nodes one does so; the others look now and then what it has done, and at once where they miss something.
+"""
 
 import asyncio
 import bisect
@@ -7,7 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from courier.clock import Clock
+from courier.clock import Clock, fresh_key
+from courier.core.duties import ARCHIVE
 from courier.core.model import SECOND
 from courier.journal import segments
 from courier.journal.place import Draft, Place
@@ -53,6 +57,8 @@ class Archive:
         self._end = 0
         self._trimmed = 0
         self._opened = False
+        self._looked_for = -1
+        self._mark = fresh_key().hex()[:8]
         self._stopping = False
         self._last_at: dict[Segment, int] = {}
 
@@ -73,6 +79,14 @@ class Archive:
         return found if found is not None and offset < found.end else None
 
     async def open(self) -> None:
+        """See what is there, and be ready to write; raises CannotOpen when it cannot be this store's."""
+        writes = self._store.holds(ARCHIVE)
+        if writes:
+            await asyncio.to_thread(self.place.sweep)
+        await self.look()
+        self._opened = writes
+
+    async def look(self) -> None:
         """See what is there; raises CannotOpen when it cannot be this store's."""
         found = segments.chain(await asyncio.to_thread(self.place.list))
         span = await self._store.span()
@@ -84,7 +98,12 @@ class Archive:
         self._segments = found
         self._end = found[-1].end if found else span.oldest
         self._measure()
-        self._opened = True
+
+    async def catch_up(self, journal: Span) -> None:
+        """Look again where the store has forgotten what is in no segment that is known: another node has sealed it."""
+        if self._end < journal.oldest and self._looked_for != journal.oldest:
+            self._looked_for = journal.oldest
+            await self.look()
 
     def _measure(self) -> None:
         """How far back the segments reach without a gap."""
@@ -111,7 +130,11 @@ class Archive:
 
     async def _tend_quietly(self) -> None:
         try:
-            await self.tend()
+            if self._store.holds(ARCHIVE):
+                await self.tend()
+            else:
+                self._opened = False
+                await self.look()
         except _Stopped:
             pass
         except Exception as error:
@@ -130,7 +153,7 @@ class Archive:
             start = max(self._end, span.oldest)
             if start > self._end and self._segments:
                 log.warning("the journal forgot offsets %d to %d before they were archived", self._end, start)
-            if start >= span.next or not await self._is_due(start):
+            if start >= span.next or not await self._is_due(start) or not self._store.holds(ARCHIVE):
                 break
             await self._seal(start, span.next)
         await self._trim()
@@ -142,14 +165,16 @@ class Archive:
         return bool(first) and first[0].event.at + self._limits.segment_ms <= self._clock.now()
 
     async def _seal(self, start: int, stop: int) -> None:
-        draft = await asyncio.to_thread(self.place.create, f"{start:020d}")
+        draft = await asyncio.to_thread(self.place.create, f"{start:020d}-{self._mark}")
         try:
             end = await self._fill(draft, start, stop)
             size = await asyncio.to_thread(draft.publish, segments.name_of(start, end))
         except BaseException:
             draft.abandon()
             raise
-        self._segments.append(Segment(start, end, size))
+        sealed = Segment(start, end, size)
+        if sealed not in self._segments:  # somebody may have looked since it appeared
+            self._segments.append(sealed)
         self._end = end
         self._measure()
         log.info("sealed", extra={"start": start, "end": end, "bytes": size})

@@ -30,7 +30,10 @@ class Past:
 
     async def span(self) -> Span:
         journal = await self._store.span()
-        return journal if self._archive is None else Span(oldest=self._archive.oldest(journal), next=journal.next)
+        if self._archive is None:
+            return journal
+        await self._archive.catch_up(journal)
+        return Span(oldest=self._archive.oldest(journal), next=journal.next)
 
     async def offset_at(self, at: int) -> int:
         """The offset of the first event of that instant or later; the next offset when there is none."""
@@ -47,8 +50,11 @@ class Past:
                 return await asyncio.to_thread(
                     segments.read_entries, self._archive.place, segment, start=start, limit=limit
                 )
-            except (OffsetGone, FileNotFoundError):
-                pass  # it has just been sealed and trimmed, or has grown too old: look again
+            except OffsetGone:
+                pass  # it has just been sealed and trimmed: look again
+            except FileNotFoundError:
+                if self._archive is not None:
+                    await self._archive.look()  # it has grown too old, and another node has removed it
         raise OffsetGone(start, (await self.span()).oldest)
 
     async def _segment_of(self, offset: int, *, sealed: bool = False) -> Segment | None:
@@ -56,6 +62,7 @@ class Past:
         journal = await self._store.span()
         if self._archive is None or (offset >= journal.oldest and not sealed):
             return None
+        await self._archive.catch_up(journal)
         if offset < (oldest := self._archive.oldest(journal)):
             raise OffsetGone(offset, oldest)
         return self._archive.find(offset)

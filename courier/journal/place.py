@@ -29,7 +29,10 @@ class Place(Protocol):
     """Holds files by name; a file appears once, complete and durable. Every method may block."""
 
     def list(self) -> list[tuple[str, int]]:
-        """Names and sizes of the segments that are there; what a crash left half done is cleared away."""
+        """Names and sizes of the segments that are there."""
+
+    def sweep(self) -> None:
+        """Clear away what a crash left half done; only for whoever writes here now."""
 
     def create(self, working_name: str) -> Draft: ...
 
@@ -58,9 +61,11 @@ class LocalPlace:
 
     def list(self) -> list[tuple[str, int]]:
         self._folder.mkdir(parents=True, exist_ok=True)
+        return [(entry.name, entry.stat().st_size) for entry in os.scandir(self._folder) if _is_segment(entry.name)]
+
+    def sweep(self) -> None:
         for torn in self._folder.glob(f".*{_HIDDEN}"):
-            torn.unlink()
-        return [(path.name, path.stat().st_size) for path in self._folder.glob(f"*{SUFFIX}")]
+            torn.unlink(missing_ok=True)
 
     def create(self, working_name: str) -> Draft:
         return _LocalDraft(self._folder, f".{working_name}{_HIDDEN}")
@@ -100,6 +105,10 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def _is_segment(name: str) -> bool:
+    return name.endswith(SUFFIX) and not name.startswith(".")
+
+
 class RemotePlace:
     """What pyarrow opens: `s3://bucket/folder`, `gs://…`, `abfs://…`, `hdfs://…`."""
 
@@ -126,10 +135,16 @@ class RemotePlace:
 
         files, base = self._files
         found = files.get_file_info(FileSelector(base, allow_not_found=True))
-        for info in found:
+        return [(info.base_name, info.size) for info in found if _is_segment(info.base_name)]
+
+    def sweep(self) -> None:
+        from pyarrow.fs import FileSelector  # noqa: PLC0415
+
+        files, base = self._files
+        for info in files.get_file_info(FileSelector(base, allow_not_found=True)):
             if info.base_name.endswith(_HIDDEN):
-                files.delete_file(info.path)
-        return [(info.base_name, info.size) for info in found if info.base_name.endswith(SUFFIX)]
+                with contextlib.suppress(FileNotFoundError):
+                    files.delete_file(info.path)
 
     def create(self, working_name: str) -> Draft:
         files, base = self._files

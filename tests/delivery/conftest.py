@@ -12,6 +12,11 @@ from courier.core.model import Counters, Draft, Listener, ListenerSettings, Queu
 from courier.delivery import DeliveryAttempt, Health
 from tests.support.inprocess import InProcess, courier_app
 from tests.support.receiver import PATIENCE_S, Receiver, receiving, until
+from tests.support.stores import engine, on_every_engine
+
+__all__ = ["engine"]
+
+pytest_generate_tests = on_every_engine
 
 COURIER: dict[str, Any] = {"delivery_allow": ("127.0.0.0/8",), "dialects": ("native", "cloudflare", "anypoint")}
 """A Courier that may deliver to this machine."""

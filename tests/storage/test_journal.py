@@ -312,3 +312,19 @@ async def test_the_journal_keeps_no_more_than_it_may(rig: Rig) -> None:
     kept = await rig.store.read_events(start=before, limit=100)
     assert [entry.event.message_id for entry in kept] == ["16", "17", "18", "19"]
     assert await rig.store.offset_keeping(10**9) == (await rig.store.span()).oldest
+
+
+async def test_an_instant_is_found_at_its_lowest_offset_though_a_later_commit_tells_of_an_earlier_one(rig: Rig) -> None:
+    await rig.create("orders")
+    await rig.send("orders")
+    await rig.receive_one("orders", lease_ms=1_000)
+    started = rig.now
+    rig.clock.advance(ms=10_000)
+    await rig.create("others")
+    later = (await rig.store.span()).next - 1
+    await rig.store.advance(now=rig.now)  # only now is it written down that the lease ended nine seconds ago
+    assert (await rig.events())[-1].kind == EventKind.LEASE_EXPIRED
+    assert await rig.store.offset_at(started + 500) == later
+    assert await rig.store.offset_at(started + 5_000) == later
+    assert await rig.store.offset_at(rig.now + 1) == (await rig.store.span()).next
+    assert await rig.store.offset_at(0) == 0

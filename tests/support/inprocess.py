@@ -12,6 +12,7 @@ import msgspec
 from courier.clock import Clock, FakeClock
 from courier.config import DialectSettings, Settings
 from courier.server import DIALECTS, Node, running
+from tests.support.stores import store_settings
 
 ROOT_TOKEN = "root-token"
 
@@ -127,7 +128,8 @@ async def courier_app(
     **settings: Any,
 ) -> AsyncIterator[InProcess]:
     """A Courier on a store in `tmp_path` that speaks `dialects`; `settings` override the defaults."""
-    settings = {"data": tmp_path / "data", "root_token": ROOT_TOKEN} | settings
+    data = settings.get("data", tmp_path / "data")
+    settings = {"data": data, "root_token": ROOT_TOKEN} | store_settings(data) | settings
     if dialect_settings is not None:
         settings["dialects"] = dialect_settings
     clock = clock or FakeClock()

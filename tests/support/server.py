@@ -12,6 +12,8 @@ from typing import Any
 
 import requests
 
+from tests.support.stores import store_settings
+
 ROOT_TOKEN = "root-token"
 START_SECONDS = 20
 STOP_SECONDS = 40
@@ -111,7 +113,7 @@ def start_server(tmp_path: Path, **settings: Any) -> Iterator[ServerProcess]:
     """A server with its data in `tmp_path`, already listening; keys of `settings` as in courier.toml."""
     data = Path(settings.pop("data", tmp_path / "data"))
     data.mkdir(parents=True, exist_ok=True)
-    server = ServerProcess(data, settings)
+    server = ServerProcess(data, store_settings(data) | settings)
     server.start()
     try:
         yield server

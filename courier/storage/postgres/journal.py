@@ -49,7 +49,7 @@ class Journal:
 
     async def offset_at(self, at: int) -> int:
         found = await self._pool.ask_one(Q.offset_at, at=at)
-        return int(found[0][0]) if found else (await self.span()).next
+        return int(found[0][0]) if found and found[0][0] is not None else (await self.span()).next
 
     async def offset_keeping(self, size: int) -> int:
         ((found,),) = await self._pool.ask_one(Q.offset_keeping, size=size)

@@ -258,7 +258,9 @@ DELETE FROM journal WHERE start + count <= :before AND start < :before
   AND start < (SELECT start FROM journal ORDER BY start DESC LIMIT 1);
 
 -- name: offset_at
-SELECT start FROM journal WHERE at >= :at ORDER BY at, start LIMIT 1;
+-- A later commit may tell of an earlier instant, such as the end of a lease: the lowest offset counts.
+SELECT CASE WHEN at >= :at THEN start ELSE (SELECT min(start) FROM journal AS later WHERE later.at >= :at) END
+FROM journal ORDER BY start LIMIT 1;
 
 -- name: offset_keeping
 -- The end of the newest commit that, with all that came after it, is too much.
