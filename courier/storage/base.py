@@ -218,9 +218,20 @@ class Store(Protocol):
         """Begin a new epoch of a job, which is made if need be: whoever holds an earlier one is Fenced from now on."""
 
     async def claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, limit: int, now: int, principal: str
+        self,
+        queue: Queue,
+        *,
+        job: str,
+        number: int,
+        epoch: int,
+        limit: int,
+        ready_by: int,
+        now: int,
+        principal: str,
     ) -> Claim:
-        """Lease up to `limit` ready messages without end under a number; asked again, the answer is the same claim.
+        """Lease up to `limit` messages without end under a number; asked again, the answer is the same claim.
+
+        Only messages (of a FIFO queue: groups) that could be had at `ready_by` are taken, however many come after.
 
         With nothing ready nothing is kept and the claim's count is 0. Raises Fenced, ClaimGone for a number that is
         done.

@@ -248,6 +248,18 @@ async def test_delayed_messages_are_claimed_when_they_are_ready(rig: Rig) -> Non
     assert (await claim(rig, job)).count == 3
 
 
+@pytest.mark.parametrize("kind", Kind)
+async def test_who_takes_what_there_was_at_an_instant_comes_to_an_end(rig: Rig, kind: Kind) -> None:
+    job = await opened(rig, count=3, kind=kind)
+    rig.clock.advance(ms=10)
+    await rig.send("orders", b"late", group="other")
+    queue, there = rig.queue("orders"), rig.now - 10
+    for number, count in ((1, 3), (2, 0)):
+        taken = await rig.claims.claim(queue, "spark", number, epoch=job.epoch, limit=10, ready_by=there, principal=WHO)
+        assert taken.count == count
+    assert (await claim(rig, job, 2)).count == 1
+
+
 async def test_groups_keep_their_order_inside_a_claim_and_stay_locked(rig: Rig) -> None:
     job = await opened(rig, count=0, kind=Kind.FIFO)
     names = ["a1", "b1", "a2", "b2", "a3"]

@@ -32,7 +32,13 @@ async def claim_messages(call: Call) -> Reply:
     queue = queue_for(call, Action.RECEIVE)
     order = read(wire.CLAIM, call.body)
     claim = await call.services.claims.claim(
-        queue, call.params["job"], number_in(call), epoch=order.epoch, limit=order.limit, principal=call.principal.id
+        queue,
+        call.params["job"],
+        number_in(call),
+        epoch=order.epoch,
+        limit=order.limit,
+        ready_by=order.ready_by,
+        principal=call.principal.id,
     )
     reply = ok(wire.write_claim(claim))
     reply.status = 201 if claim.is_new and claim.count else 200

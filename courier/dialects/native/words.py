@@ -85,6 +85,7 @@ WORDS: dict[str, str] = {
     "queue": "The queue's name.",
     "queue_count": "How many queues got the message; 0 when no binding let it through.",
     "queue_id": "The queue's id.",
+    "ready_by": "Only messages that were ready at this instant, in epoch milliseconds.",
     "ready_count": "How many messages can be received now.",
     "reason": "Why the message died.",
     "receipt": "The key to a lease, from the receive that gave it.",

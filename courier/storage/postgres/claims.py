@@ -59,10 +59,21 @@ class Claims:
         return await self._alone(queue, now, work)
 
     async def claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, limit: int, now: int, principal: str
+        self,
+        queue: Queue,
+        *,
+        job: str,
+        number: int,
+        epoch: int,
+        limit: int,
+        ready_by: int,
+        now: int,
+        principal: str,
     ) -> Claim:
         async def step(tx: Transaction, live: Queue) -> Claim | None:
-            return await take_part(tx, live, job, number, epoch=epoch, limit=limit, now=now, principal=principal)
+            return await take_part(
+                tx, live, job, number, epoch=epoch, limit=limit, ready_by=ready_by, now=now, principal=principal
+            )
 
         while (claim := await self._alone(queue, now, step)) is None:
             pass
@@ -140,7 +151,16 @@ class Claims:
 
 
 async def take_part(
-    tx: Transaction, queue: Queue, job: str, number: int, *, epoch: int, limit: int, now: int, principal: str
+    tx: Transaction,
+    queue: Queue,
+    job: str,
+    number: int,
+    *,
+    epoch: int,
+    limit: int,
+    ready_by: int,
+    now: int,
+    principal: str,
 ) -> Claim | None:
     """Add a part to a claim; the claim once it is complete."""
     where = {"queue": queue.key, "job": job, "number": number}
@@ -152,7 +172,7 @@ async def take_part(
         if queue.settings.paused:
             raise QueuePaused(queue.name)
         room = min(PART, wanted - count)
-        rows = await _take(tx, queue, room, now, principal)
+        rows = await _take(tx, queue, room, ready_by, principal)
         if rows:
             _lease(tx, queue, rows, {"job": job, "number": number}, now, principal)
             seqs = encode([row.seq for row in rows])
@@ -169,11 +189,11 @@ async def take_part(
     return Claim(number=number, count=count, byte_count=size, claimed_at=claimed_at, is_new=is_new)
 
 
-async def _take(tx: Transaction, queue: Queue, room: int, now: int, principal: str) -> list[Row]:
+async def _take(tx: Transaction, queue: Queue, room: int, ready_by: int, principal: str) -> list[Row]:
     """Messages that can be had, locked."""
     if queue.kind is Kind.FIFO:
-        return await claiming.take_groups(tx, queue, Receive(queue, room, 0, None, now, principal))
-    return await tx.load(Q.ready_facts, queue=queue.key, limit=room)
+        return await claiming.take_groups(tx, queue, Receive(queue, room, 0, None, ready_by, principal))
+    return await tx.load(Q.ready_facts, queue=queue.key, ready_by=ready_by, limit=room)
 
 
 def _lease(tx: Transaction, queue: Queue, rows: list[Row], claim: dict[str, Json], now: int, principal: str) -> None:

@@ -382,7 +382,7 @@ WHERE queue = :queue AND job = :job AND number = :number AND first < :stop AND f
 DELETE FROM claim_part WHERE queue = :queue AND job = :job AND number = :number AND first = :first;
 
 -- name: ready_facts
-SELECT {facts} FROM message WHERE queue = :queue AND state = 1
+SELECT {facts} FROM message WHERE queue = :queue AND state = 1 AND due_at <= :ready_by
 ORDER BY due_at, seq LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- name: claimed_messages

@@ -25,6 +25,7 @@ class ClaimOrder(Order):
 
     epoch: Number
     limit: ClaimLimit = 1_000
+    ready_by: Number | None = None
 
 
 class AckClaimsOrder(Order):
