@@ -12,7 +12,7 @@ EVENTS, MESSAGES, CONSUME = "events", "messages", "consume"
 MODES = {EVENTS: COLUMNS, MESSAGES: MESSAGE_COLUMNS, CONSUME: CLAIMED_COLUMNS[1:]}
 KNOWN = (
     "url", "token", "tenant", "queue", "queues", "mode", "startingOffset", "endingOffset", "maxRecordsPerBatch",
-    "rowsPerPartition", "failOnDataLoss", "cursor", "job", "exchange", "series", "number", "path",
+    "rowsPerPartition", "failOnDataLoss", "cursor", "job", "exchange", "series", "number", "path", "checkpointLocation",
 )  # fmt: skip
 ROWS_PER_PARTITION = 100_000
 
@@ -60,7 +60,7 @@ def read_options(given: Mapping[str, str]) -> Options:
     known = {name.lower(): name for name in KNOWN}
     options = {known.get(name.lower(), name): value for name, value in given.items()}
     if strange := sorted(set(options) - set(KNOWN)):
-        raise OptionError(f"{strange[0]!r} is not an option of format('courier'); it knows {', '.join(KNOWN[:-1])}")
+        raise OptionError(f"{strange[0]!r} is not an option of format('courier'); it knows {', '.join(KNOWN[:-2])}")
     return Options(
         journal=Journal(_url(options), options.get("token") or os.environ.get("COURIER_TOKEN")),
         mode=_choice(options, "mode", tuple(MODES)),
