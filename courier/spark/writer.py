@@ -6,7 +6,6 @@ twice.
 
 import json
 import logging
-import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from courier.clock import fresh_key
 from courier.journal.schema import STAGED_COLUMNS, arrow_schema
 from courier.spark.journal import JournalError
 from courier.spark.options import OptionError, Options
@@ -71,7 +71,7 @@ class QueueWriter:
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """In the executor: every attempt of a task has a stage of its own."""
-        stage, part = uuid.uuid4().hex, 0
+        stage, part = _fresh_name(), 0
         for batch in iterator:
             for piece in pieces(to_wire(batch)):
                 self.outlet.stage(stage, part, to_stream(piece))
@@ -102,7 +102,7 @@ class BatchWriter(QueueWriter, DataSourceArrowWriter):
         super().__init__(options, schema, overwrite=overwrite)
         if (options.series is None) != (options.number is None):
             raise OptionError("series and number belong together; give both or neither")
-        self._key = Key(options.series or uuid.uuid4().hex, options.number or 0)
+        self._key = Key(options.series or _fresh_name(), options.number or 0)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self.publish(messages, self._key)
@@ -119,6 +119,11 @@ class StreamWriter(QueueWriter, DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self.give_up(messages, _key_of(messages, batchId))
+
+
+def _fresh_name() -> str:
+    """One that nobody else has."""
+    return fresh_key()[:16].hex()
 
 
 def stages_of(messages: Sequence[WriterCommitMessage | None]) -> list[str]:

@@ -11,6 +11,7 @@ from courier.dialects.native import (
     receiving,
     sending,
     stages,
+    stats,
     tenants,
 )
 
@@ -26,6 +27,7 @@ OPERATIONS = (
     *stages.OPERATIONS,
     *tenants.OPERATIONS,
     *credentials.OPERATIONS,
+    *stats.OPERATIONS,
     *journal.OPERATIONS,
 )
 
