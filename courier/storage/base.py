@@ -27,6 +27,7 @@ from courier.core.model import (
     Sent,
     Settled,
     Settlement,
+    Slice,
     State,
 )
 
@@ -116,6 +117,10 @@ class CannotOpen(Exception):
     """The store cannot be used at all; its text says why and what to do. Raised by `open` only."""
 
 
+class RoutesChanged(Exception):
+    """Another node has changed the control plane since parcels were addressed: nothing is stored, address them anew."""
+
+
 class EventLog(Protocol):
     """What can be read of the past: a store's journal, or that and what was sealed of it before."""
 
@@ -143,6 +148,9 @@ class Store(Protocol):
     def changing(self) -> AbstractAsyncContextManager[None]:
         """While inside, nobody else changes the control plane, and the directory has learned all that others did."""
 
+    async def catch_up(self) -> bool:
+        """Have the directory learn all that other nodes did, as far as can be known; whether there was anything."""
+
     async def load_records(self) -> list[StoredRecord]:
         """Everything of the control plane; the catalog keeps it in memory."""
 
@@ -159,7 +167,7 @@ class Store(Protocol):
     async def send(
         self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
-        """Store all parcels in one transaction; `events` are journaled with them."""
+        """Store all parcels in one transaction; `events` are journaled with them. Raises RoutesChanged."""
 
     async def receive(
         self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
@@ -217,21 +225,27 @@ class Store(Protocol):
         """Begin a new epoch of a job, which is made if need be: whoever holds an earlier one is Fenced from now on."""
 
     async def claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, limit: int, now: int, principal: str
+        self,
+        queue: Queue,
+        *,
+        job: str,
+        number: int,
+        epoch: int,
+        limit: int,
+        ready_by: int,
+        now: int,
+        principal: str,
     ) -> Claim:
-        """Lease up to `limit` ready messages without end under a number; asked again, the answer is the same claim.
+        """Lease up to `limit` messages without end under a number; asked again, the answer is the same claim.
+
+        Only messages (of a FIFO queue: groups) that could be had at `ready_by` are taken, however many come after.
 
         With nothing ready nothing is kept and the claim's count is 0. Raises Fenced, ClaimGone for a number that is
         done.
         """
 
-    async def read_claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int
-    ) -> list[tuple[int, Message]]:
-        """The messages at positions `start` up to `stop`, with their positions; those that are gone are left out.
-
-        Raises Fenced, ClaimGone.
-        """
+    async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
+        """The messages at positions `start` up to `stop`, without those that are gone. Raises Fenced, ClaimGone."""
 
     async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
         """Claims up to a number are done: ack what is left in them; returns how many. Raises Fenced."""

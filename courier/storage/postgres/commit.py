@@ -1,86 +1,33 @@
 """Group commit: everybody who waits at this node shares one transaction, and so one trip to the disk.
 
-While one transaction is under way, whoever comes waits for the next. An order that raises is undone alone: the
-transaction is rolled back and every order of the batch runs again, each in a transaction of its own. A connection that
-is lost takes its batch with it: nobody can know whether the commit arrived, so nobody hears of success.
+Two transactions may be under way, on two connections: while one is at the disk, the next is made. Whoever comes then
+waits for the one after that. Receivers are all in one of them, so that there is one claim for all. An order that raises
+is undone alone: the transaction is rolled back and every order of the batch runs again, each in a transaction of its
+own. A connection that is lost takes its batch with it: nobody can know whether the commit arrived, so nobody hears of
+success.
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from operator import attrgetter
-from time import perf_counter
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-import psycopg
-
-from courier.core.errors import CourierError, Unavailable
+from courier.core.errors import Unavailable
 from courier.core.receipts import Sealer
-from courier.storage.base import Directory, Signals
-from courier.storage.metrics import Metrics
-from courier.storage.postgres.agenda import Agenda
-from courier.storage.postgres.batch import Again, Batch
-from courier.storage.postgres.link import Connection, Step, connect, is_collision, is_usable, refusal
-from courier.storage.postgres.orders import Order
-from courier.storage.postgres.queries import Q
-from courier.storage.postgres.transaction import StaleCatalog, Transaction
+from courier.storage.postgres.batch import Again
+from courier.storage.postgres.circle import Circle
+from courier.storage.postgres.lane import Lane, Waiting
+from courier.storage.postgres.orders import Order, Receive
+from courier.storage.postgres.seqs import Seqs
 
 MOST_ORDERS = 1_000
 MOST_MESSAGES = 2_000
-TRIES = 8
-RECONNECT_SECONDS = 0.5
-NOTICE_BYTES = 7_000
-EVERYTHING = -1
-"""In a notice, in place of the queues: there are too many to name."""
+LANES = 2
+FADING = 0.1
+PATIENCE = 0.25
+MOST_PATIENCE_SECONDS = 0.002
 
-_KIND = attrgetter("kind")
 log = logging.getLogger(__name__)
-
-Waiting = tuple[Order, "asyncio.Future[Any]"]
-
-
-class Circle:
-    """What the parts of one node share."""
-
-    def __init__(self, url: str, node: str, directory: Directory, signals: Signals) -> None:
-        self.url = url
-        self.node = node
-        self.directory = directory
-        self.signals = signals
-        self.agenda = Agenda()
-        self.metrics = Metrics()
-        self.space = 0
-        self.catalog_version = 0
-        self.refresh: Callable[[], Awaitable[None]]
-
-    @property
-    def channel(self) -> str:
-        return f"courier_{self.space & 0xFFFFFFFF}"
-
-    def notice(self, ready: dict[int, int], *, catalog: bool = False) -> Step | None:
-        """What the other nodes should hear of a commit, in one notification."""
-        if not ready and not catalog:
-            return None
-        payload = msgspec.json.encode([self.node, list(ready.items()), catalog])
-        if len(payload) > NOTICE_BYTES:
-            payload = msgspec.json.encode([self.node, [[EVERYTHING, 1]], catalog])
-        return Q.notify, {"channel": self.channel, "payload": payload.decode()}
-
-    def committed(self, tx: Transaction, wrote: bool, operations: int, seconds: float) -> None:
-        """Pass on what a commit has made possible."""
-        if wrote:
-            self.metrics.commits += 1
-            self.metrics.operations += operations
-            self.metrics.batch_sizes.observe(operations)
-            self.metrics.sync_seconds.observe(seconds)
-            self.metrics.events.update(map(_KIND, tx.events))
-        news = [at for key, at in tx.dues.items() if self.agenda.note(key, at)]
-        if news:
-            self.signals.due(min(news))
-        for key, count in tx.ready.items():
-            self.signals.ready(key, count)
 
 
 class GroupCommit:
@@ -88,80 +35,106 @@ class GroupCommit:
 
     def __init__(self, circle: Circle, sealer: Sealer) -> None:
         self.failure: str | None = None
-        self._circle = circle
-        self._sealer = sealer
-        self._connection: Connection | None = None
+        self.circle = circle
+        self.sealer = sealer
+        self.seqs = Seqs(asyncio.get_running_loop().time)
+        self.retry_at = 0.0
         self._pending: list[Waiting] = []
-        self._running: asyncio.Task[None] | None = None
-        self._retry_at = 0.0
+        self._idle = [Lane(self) for _ in range(LANES)]
+        self._running: dict[asyncio.Task[None], list[Waiting]] = {}
+        self._starting = False
+        self._claiming = False
+        self._crowd = Crowd()
+        self._alarm: asyncio.TimerHandle | None = None
 
     async def submit(self, order: Order) -> Any:
         """Run an order in the next commit; returns, or raises what it raised, once that is durable."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
         self._pending.append((order, future))
-        if self._running is None:
-            self._running = asyncio.create_task(self._run())
+        if not self._starting:
+            self._starting = True
+            loop.call_soon(self._start)  # whoever comes in the same instant comes along
         return await future
 
     async def close(self) -> None:
         """Finish what is in hand."""
-        while self._running is not None:
-            await asyncio.wait([self._running])
-        await self._disconnect()
-
-    async def _run(self) -> None:
-        try:
-            while batch := self._take():
-                await self._commit(batch)
-        finally:
-            self._running = None
-            self._give_up()
+        while self._running or self._starting or self._alarm:
+            await asyncio.wait(self._running) if self._running else await asyncio.sleep(MOST_PATIENCE_SECONDS)
+        self._give_up()
+        for lane in self._idle:
+            await lane.disconnect()
 
     def _give_up(self) -> None:
-        """Only when the task itself was cancelled or has a bug is anybody left."""
         for _, future in self._pending:
             if not future.done():
                 future.set_exception(Unavailable("the store is closing"))
         self._pending = []
 
+    # -- who goes when ----------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Send off a batch, if there is a lane for it and enough to make it worth a commit; else wait a moment."""
+        self._starting = False
+        if not self._idle or not self._pending:
+            return
+        self._crowd.count(len(self._pending) + sum(map(len, self._running.values())))
+        if len(self._pending) >= self._crowd.share:
+            self._send_off()
+        elif self._alarm is None:
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(self._crowd.patience_seconds, self._send_off)
+
+    def _send_off(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        batch = self._take() if self._idle and self._is_worth_it() else []
+        if batch:
+            lane = self._idle.pop()
+            claims = any(type(order) is Receive for order, _ in batch)
+            self._claiming = self._claiming or claims
+            task = asyncio.create_task(lane.commit(batch))
+            self._running[task] = batch
+            task.add_done_callback(lambda done: self._ended(done, lane, claims=claims))
+
+    def _is_worth_it(self) -> bool:
+        """A second commit at a time must be as large as the first: many small ones cost more than they gain."""
+        return all(len(self._pending) >= len(batch) for batch in self._running.values())
+
+    def _ended(self, task: asyncio.Task[None], lane: Lane, *, claims: bool) -> None:
+        del self._running[task]
+        self._idle.append(lane)
+        if claims:
+            self._claiming = False
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a batch could not be carried out", exc_info=error)
+        self._start()
+
     def _take(self) -> list[Waiting]:
         """As many of those who wait as fit into one transaction; at least the first."""
-        self._pending = [waiting for waiting in self._pending if not waiting[1].done()]
+        batch: list[Waiting] = []
+        left: list[Waiting] = []
         weight = 0
-        for count, (order, _) in enumerate(self._pending[:MOST_ORDERS]):
+        for waiting in self._pending:
+            order, future = waiting
+            if future.done():
+                continue
             weight += order.weight
-            if count and weight > MOST_MESSAGES:
-                break
-        else:
-            count = min(len(self._pending), MOST_ORDERS)
-        batch, self._pending = self._pending[:count], self._pending[count:]
+            is_full = len(batch) >= MOST_ORDERS or (batch and weight > MOST_MESSAGES)
+            if is_full or (self._claiming and type(order) is Receive):
+                left.append(waiting)
+            else:
+                batch.append(waiting)
+        self._pending = left
         return batch
 
-    async def _commit(self, batch: list[Waiting]) -> None:
-        orders = [order for order, _ in batch]
-        try:
-            outcomes = await self._transact(orders)
-        except (Unavailable, psycopg.Error) as error:
-            if len(batch) == 1 or isinstance(error, Unavailable):
-                outcomes = [error if isinstance(error, Unavailable) else refusal(error)] * len(batch)
-            else:
-                outcomes = [await self._alone(order) for order in orders]
-        except Exception:
-            outcomes = [await self._alone(order) for order in orders]
-        self._answer(batch, outcomes)
+    def committed(self, seconds: float) -> None:
+        """The database works."""
+        self.failure = None
+        self._crowd.committed(seconds)
 
-    async def _alone(self, order: Order) -> Any:
-        try:
-            return (await self._transact([order]))[0]
-        except psycopg.Error as error:
-            return refusal(error)
-        except CourierError as error:
-            return error
-        except Exception as error:
-            log.exception("an order could not be carried out")
-            return error
-
-    def _answer(self, batch: list[Waiting], outcomes: Sequence[Any]) -> None:
+    def answer(self, batch: list[Waiting], outcomes: Sequence[Any]) -> None:
         again = [waiting for waiting, outcome in zip(batch, outcomes, strict=True) if isinstance(outcome, Again)]
         self._pending = again + self._pending
         for (_, future), outcome in zip(batch, outcomes, strict=True):
@@ -172,64 +145,26 @@ class GroupCommit:
             else:
                 future.set_result(outcome)
 
-    # -- one transaction --------------------------------------------------------------------------------------
 
-    async def _transact(self, orders: Sequence[Order]) -> list[Any]:
-        """All of the orders, tried again where another node stood in the way; raises Unavailable without a database."""
-        for _ in range(TRIES):
-            connection = await self._connected()
-            try:
-                return await self._attempt(connection, orders)
-            except StaleCatalog:
-                await self._roll_back()
-                await self._circle.refresh()
-            except psycopg.Error as error:
-                await self._roll_back()
-                if self._connection is None:
-                    self.failure = str(refusal(error))
-                    raise refusal(error) from error
-                if not is_collision(error):
-                    raise
-            except BaseException:
-                await self._roll_back()
-                raise
-        raise Unavailable("the database is too busy to decide; try again")
+class Crowd:
+    """How many are likely to come, from how many there were lately: whoever is answered soon asks again."""
 
-    async def _attempt(self, connection: Connection, orders: Sequence[Order]) -> list[Any]:
-        circle = self._circle
-        tx = Transaction(connection, circle.space)
-        outcomes = await Batch(tx, orders, circle.directory, self._sealer).run(circle.catalog_version)
-        started = perf_counter()
-        wrote = await tx.commit(notice=circle.notice(tx.ready))
-        circle.committed(tx, wrote, len(orders), perf_counter() - started)
-        self.failure = None
-        return outcomes
+    def __init__(self) -> None:
+        self._size = 0.0
+        self._commit_seconds = 0.0
 
-    async def _roll_back(self) -> None:
-        """Be ready for the next transaction, on a new connection if need be."""
-        if self._connection is not None and not self._connection.closed:
-            with contextlib.suppress(psycopg.Error):
-                await self._connection.execute("ROLLBACK")
-                return
-        await self._disconnect()
+    def count(self, present: int) -> None:
+        self._size = max(present, self._size - FADING * (self._size - present))
 
-    async def _connected(self) -> Connection:
-        if is_usable(self._connection):
-            return self._connection
-        await self._disconnect()
-        loop = asyncio.get_running_loop()
-        if loop.time() < self._retry_at:
-            raise Unavailable(self.failure or "the database cannot be reached")
-        self._retry_at = loop.time() + RECONNECT_SECONDS
-        try:
-            self._connection = await connect(self._circle.url)
-        except psycopg.Error as error:
-            self.failure = f"the database cannot be reached: {error}"
-            raise Unavailable(self.failure) from error
-        self._retry_at = 0.0
-        return self._connection
+    def committed(self, seconds: float) -> None:
+        self._commit_seconds += FADING * (seconds - self._commit_seconds)
 
-    async def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+    @property
+    def share(self) -> float:
+        """With so many a commit need not wait for more."""
+        return self._size / LANES
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long to wait for more: little, measured by how long a commit takes."""
+        return min(PATIENCE * self._commit_seconds, MOST_PATIENCE_SECONDS)
