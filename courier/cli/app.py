@@ -76,6 +76,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (OPERATE, "simulate", "simulating:simulate", "Write a made-up history to try the pipeline on."),
     (OPERATE, "report", "reporting:report", "Draw one page of HTML from the lake's tables."),
     (OPERATE, "export", "exporting:export", "Write queues and their messages into a folder of Parquet."),
+    (OPERATE, "import", "importing:import_", "Make the queues of an export, and send its messages into them."),
     (ABOUT_GROUP, "version", "about:version", "Print the versions of Courier and of what it stands on."),
 )
 
