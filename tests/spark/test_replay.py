@@ -86,7 +86,7 @@ def test_bodies_that_are_not_kept_are_counted_and_left_out(
     ("table", "where", "sentence"),
     [
         ("messages", "colour = 'red'", "colour"),
-        ("messages", "outcome = ", "syntax"),
+        ("messages", "outcome = ", "Syntax error"),
         ("queue_minutes", "true", "no messages"),
     ],
 )
