@@ -15,9 +15,8 @@ from courier.cli.screen import Screen
 from courier.cli.spark import SPARK, Spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from courier.spark.pipeline import Progress
+    from courier.spark.session import Session
 
 app = App(name="pipeline", help="Turn the journal into tables for data people, with Spark.", help_epilogue="")
 
@@ -56,7 +55,7 @@ def run(
     server.screen.tell({"events": counted, "lake": str(place)}, f"took in {show_count(counted, 'event')} into {place}")
 
 
-def _run(session: "SparkSession", server: Server, *, lake: Path, every_ms: int | None, rows_per_batch: int) -> int:
+def _run(session: "Session", server: Server, *, lake: Path, every_ms: int | None, rows_per_batch: int) -> int:
     """Returns how many events were taken in."""
     from courier.spark import pipeline  # noqa: PLC0415 - loads Spark
     from courier.spark.journal import Journal, JournalError  # noqa: PLC0415

@@ -13,8 +13,7 @@ from courier.cli.exits import Exit, Failure, usage
 from courier.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from courier.spark.session import Session
 GROUP = Group("Spark", sort_key=85)
 LOCAL = "local[*]"
 REMOTE = "sc://"
@@ -32,7 +31,7 @@ class Spark:
     """Run through this server of Spark Connect, such as sc://host:15002."""
 
     @contextlib.contextmanager
-    def session(self, name: str, *, log: Path, screen: Screen) -> Iterator["SparkSession"]:
+    def session(self, name: str, *, log: Path, screen: Screen) -> Iterator["Session"]:
         """A session for a job; what Spark itself has to say goes into the log. A failure is one sentence."""
         where = self.where()
         if importlib.util.find_spec("pyspark") is None:

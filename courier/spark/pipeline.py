@@ -65,8 +65,7 @@ def run(
         except KeyboardInterrupt:
             query.stop()
             raise
-        if query.lastProgress:
-            keeper.keep(query.lastProgress)
+        keeper.catch_up(query)
     except StreamingQueryException as error:
         raise PipelineFailed(reason_of(error)) from error
     finally:
@@ -95,11 +94,18 @@ class _Keeper(CursorKeeper):
     def __init__(self, job: Job, report: Callable[[Progress], None]) -> None:
         super().__init__(job.journal, job.cursor)
         self._report = report
+        self._told = -1
 
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's names
-        super().onQueryProgress(event)
-        if event.progress.numInputRows:
-            self._report(_read_progress(event.progress))
+    def keep(self, progress: Any) -> None:
+        super().keep(progress)
+        if progress.numInputRows and progress.batchId > self._told:
+            self._told = progress.batchId
+            self._report(_read_progress(progress))
+
+    def catch_up(self, query: StreamingQuery) -> None:
+        """Hear at the end of a query what Spark has not yet passed on: it lets its listeners wait."""
+        for progress in query.recentProgress:
+            self.keep(progress)
 
 
 def _read_progress(progress: Any) -> Progress:

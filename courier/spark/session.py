@@ -11,6 +11,9 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+Session = SparkSession
+"""For those who only pass it on, and must not load Spark to say what it is."""
+
 LOG4J = Path(__file__).with_name("log4j2.properties")
 
 LOCAL = "local[*]"
