@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import Standby, Storm, kill_server, url_of_either, weather
+from tests.support.cluster import Standby, Storm, kill_server, url_of_either, weather, work_goes_on
 from tests.support.postgres import Cluster
 from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.slow
 
 CALM_SECONDS = 2.0
-ENOUGH = 30
-WITHIN_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -23,14 +21,6 @@ def cluster() -> Iterator[Cluster]:
     cluster = Cluster()
     yield cluster
     cluster.remove()
-
-
-async def work_goes_on(storm: Storm) -> None:
-    """Until clients have got their way again for a while."""
-    goal = len(storm.witness.acked_at) + ENOUGH
-    async with asyncio.timeout(WITHIN_SECONDS):
-        while len(storm.witness.acked_at) < goal:
-            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
