@@ -15,7 +15,7 @@ import requests
 from tests.support.stores import store_settings
 
 ROOT_TOKEN = "root-token"
-START_SECONDS = 20
+START_SECONDS = 60
 STOP_SECONDS = 40
 
 COMMAND = [sys.executable, "-m", "courier.cli", "serve"]
