@@ -118,6 +118,7 @@ def _quiet() -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": java_options(),
+        "spark.executor.extraJavaOptions": " ".join(UNCHECKED),
         "spark.sql.streaming.metricsEnabled": "false",
         # Rows that Spark keeps for its own status pages.
         "spark.sql.streaming.numRecentProgressUpdates": "20",
