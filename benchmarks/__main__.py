@@ -11,7 +11,7 @@ from typing import Annotated
 import cyclopts
 from rich.console import Console
 
-from benchmarks import archive, backlog, delivery, dialects, journal, postgres, report, sending, soak, spark
+from benchmarks import archive, backlog, delivery, dialects, journal, postgres, report, sending, soak, spark, writing
 from benchmarks.bench import Bench
 from benchmarks.load import require_wrk
 from benchmarks.measure import Row
@@ -38,6 +38,7 @@ SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
     "mq-publish": dialects.anypoint_publish,
     "mq-batch": dialects.anypoint_publish_batch,
     "mq-consume": dialects.anypoint_consume,
+    "spark-write": writing.stream_write,
     "pg-send-128": partial(postgres.send_one, connections=128),
     "pg-send-32": partial(postgres.send_one, connections=32),
     "pg-batch-100": postgres.send_batch,
