@@ -2,6 +2,7 @@
 
 from courier.dialects.native import (
     browsing,
+    claims,
     credentials,
     exchanges,
     journal,
@@ -10,6 +11,7 @@ from courier.dialects.native import (
     receiving,
     sending,
     shards,
+    stages,
     stats,
     tenants,
 )
@@ -22,6 +24,8 @@ OPERATIONS = (
     *exchanges.OPERATIONS,
     *sending.OPERATIONS[1:],
     *listeners.OPERATIONS,
+    *claims.OPERATIONS,
+    *stages.OPERATIONS,
     *tenants.OPERATIONS,
     *credentials.OPERATIONS,
     *stats.OPERATIONS,

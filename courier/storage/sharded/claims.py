@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from courier.core.model import Claim, Job, Message, Publication, Queue
+from courier.core.model import Claim, Job, Publication, Queue, Slice
 from courier.storage.base import Chunk
 from courier.storage.sharded.carrier import pack as into_outbox
 from courier.storage.sharded.routing import Routing
@@ -24,18 +24,26 @@ class Claims:
         return await self.routing.on(queue, lambda engine: engine.open_job(queue, job=job, now=now))
 
     async def claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, limit: int, now: int, principal: str
+        self,
+        queue: Queue,
+        *,
+        job: str,
+        number: int,
+        epoch: int,
+        limit: int,
+        ready_by: int,
+        now: int,
+        principal: str,
     ) -> Claim:
         return await self.routing.on(
             queue,
             lambda engine: engine.claim(
-                queue, job=job, number=number, epoch=epoch, limit=limit, now=now, principal=principal
+                queue, job=job, number=number, epoch=epoch, limit=limit, ready_by=ready_by, now=now,
+                principal=principal,
             ),
-        )
+        )  # fmt: skip
 
-    async def read_claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int
-    ) -> list[tuple[int, Message]]:
+    async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
         return await self.routing.on(
             queue,
             lambda engine: engine.read_claim(queue, job=job, number=number, epoch=epoch, start=start, stop=stop),
