@@ -170,5 +170,5 @@ def pollers(bench: Bench) -> list[Row]:
 def _pgmq_pollers(bench: Bench) -> float:
     """The same question to pgmq, whose readers find a full queue."""
     bench.pgmq.fill(FILL)
-    few, many = (bench.pgmq.rate("receive", clients=clients, seconds=bench.seconds, limit=1) for clients in (FEW, MANY))
+    few, many = (bench.pgmq.run("receive", clients=clients, seconds=bench.seconds).rate for clients in (FEW, MANY))
     return many / few
