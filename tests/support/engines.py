@@ -118,6 +118,11 @@ class Rig:
         await self.store.open(directory=self.catalog, signals=self)
         await self.catalog.load()
 
+    @property
+    def engine(self) -> Store:
+        """What does the work where the store only composes."""
+        return self.store.routing.home if isinstance(self.store, ShardedStore) else self.store
+
     async def close(self) -> None:
         await self.store.close()
 

@@ -98,6 +98,10 @@ class ShardedStore(Claims, Stages):
     def holds(self, duty: str) -> bool:
         return self._home.holds(duty)
 
+    def resign(self) -> None:
+        for member in self.routing.open_members():
+            member.engine.resign()
+
     # -- control plane ----------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
