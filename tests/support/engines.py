@@ -233,12 +233,13 @@ class Rig:
 
     async def events(self, *kinds: EventKind) -> list[Event]:
         """The journal from its oldest event on, or only the events of some kinds; of several shards by their time."""
-        events: list[Event] = []
+        parts: list[list[Event]] = []
         for journal in self.store.journals():
             span = await journal.span()
             entries = await journal.read_events(start=span.oldest, limit=span.next - span.oldest)
-            events += [entry.event for entry in entries if not kinds or entry.event.kind in kinds]
-        return sorted(events, key=lambda event: event.at)
+            parts.append([entry.event for entry in entries if not kinds or entry.event.kind in kinds])
+        first, *others = parts
+        return sorted((event for part in parts for event in part), key=lambda e: e.at) if any(others) else first
 
 
 async def opened_backup(rig: Rig, directory: Path) -> Rig:
