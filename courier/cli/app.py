@@ -73,6 +73,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (OPERATE, "doctor", "doctor:doctor", DOCTOR),
     (OPERATE, "backup", "copies:backup", "Copy the data while the server goes on working."),
     (OPERATE, "restore", "copies:restore", "Put a backup in place of an empty data directory."),
+    (OPERATE, "migrate", "migrating:migrate", "Copy a store to another engine while it is used, and back."),
     (
         OPERATE,
         "shards",
