@@ -22,6 +22,10 @@ from courier.storage.postgres.arrays import Packed, PackedText, texts
 Rows = list[tuple[Any, ...]]
 Step = tuple[str, Mapping[str, Any]]
 
+REPLAN_SECONDS = 20.0
+FORGET_PLANS: Step = ("DISCARD PLANS", {})
+"""A plan is made once for a statement, by how large the tables were then; a queue does not stay as large as it was."""
+
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
 _TUPLES, _COMMAND = pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK
@@ -73,6 +77,7 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         self._names: dict[str, bytes] = {}
         self._fresh: dict[str, bytes] = {}
         self._numbers = count()
+        self._replan_at = asyncio.get_running_loop().time() + REPLAN_SECONDS
         self._loader: Any = None
 
     @classmethod
@@ -81,6 +86,12 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     async def ask(self, steps: Sequence[Step]) -> list[Rows]:
         """Send all the steps at once and wait once; the rows of each. Steps without a BEGIN are one transaction."""
+        if (now := asyncio.get_running_loop().time()) >= self._replan_at:
+            self._replan_at = now + REPLAN_SECONDS
+            await self._ask([FORGET_PLANS])
+        return await self._ask(steps)
+
+    async def _ask(self, steps: Sequence[Step]) -> list[Rows]:
         texts = [_compiled(sql) for sql, _ in steps]
         written = [
             [_written(params[name]) for name in names] for (_, params), (_, names) in zip(steps, texts, strict=True)
