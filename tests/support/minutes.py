@@ -1,6 +1,7 @@
 """`messages` and `queue_minutes` computed from the journal in plain Python, one event after the other."""
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -37,11 +38,12 @@ def messages(events: Iterable[Event]) -> dict[int, Row]:
                 "tenant": event["tenant"], "queue": event["queue"], "message_id": event["message_id"],
                 "size": event["size"], "sent_at": None, "first_received_at": None, "settled_at": None,
                 "outcome": "open", "attempts": 0, "released": 0, "expired": 0, "last_failure": None,
+                "last_queue": event["queue"], "entered_at": None,
             },
         )  # fmt: skip
         kind, at = event["kind"], event["at"]
         if kind == "sent":
-            row["sent_at"] = at
+            row["sent_at"] = row["entered_at"] = at
         if kind == "received":
             row["attempts"] += 1
             row["first_received_at"] = min(at, row["first_received_at"] or at)
@@ -49,6 +51,8 @@ def messages(events: Iterable[Event]) -> dict[int, Row]:
         row["expired"] += kind == "lease_expired"
         if kind in FAILURES:
             row["last_failure"] = detail(event).get("reason", kind)
+        if kind in PASSES:
+            row["last_queue"], row["entered_at"] = detail(event)["target"], at
         if kind in ENDS or kind == "dead_lettered":
             row["outcome"], row["settled_at"] = kind, at
         elif kind in PASSES:
@@ -103,3 +107,10 @@ def percentile(values: list[int], share: float) -> float | None:
     low = int(place)
     high = min(low + 1, len(values) - 1)
     return values[low] + (values[high] - values[low]) * (place - low)
+
+
+def ranked(values: list[int], share: float) -> int | None:
+    """The smallest value that at least such a share of them does not exceed."""
+    if not values:
+        return None
+    return sorted(values)[max(0, math.ceil(len(values) * share) - 1)]
