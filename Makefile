@@ -35,9 +35,14 @@ $(VENV)/.postgres: $(BIN)/uv
 	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq postgresql-15; }
 	@touch $@
 
+# Spark runs on Java 17 or newer.
+$(VENV)/.java: $(BIN)/uv
+	@test -x "$$JAVA_HOME/bin/java" || command -v java >/dev/null || { apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless; }
+	@touch $@
+
 install: $(VENV)/.server ## Create .venv with the server and the CLI at .venv/bin/courier
 
-install-all: $(VENV)/.all $(VENV)/.node $(VENV)/.postgres ## Add every extra and the development tools
+install-all: $(VENV)/.all $(VENV)/.node $(VENV)/.postgres $(VENV)/.java ## Add every extra and the development tools
 
 run: install ## Start Courier on its embedded store in ./courier-data
 	@$(BIN)/courier serve

@@ -5,6 +5,7 @@ receivers wait until there is something to receive. Batches answer with one outc
 the error that the item alone would have raised.
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -33,7 +34,7 @@ from courier.core.model import (
     Settlement,
 )
 from courier.core.routing import matches
-from courier.storage.base import EventLog, Filter, Parcel, Span, Store
+from courier.storage.base import EventLog, Filter, Parcel, RoutesChanged, Span, Store
 from courier.waiting import Arrivals
 
 T = TypeVar("T")
@@ -71,11 +72,16 @@ class Broker:
         self, parcels: list[Parcel], now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
         """Store parcels and their copies for listeners in one transaction; the outcomes are those of the parcels."""
-        copies = self._all_copies(parcels)
-        if not copies:
-            return await self._store.send(parcels, now=now, principal=principal, events=events)
-        outcomes = await self._store.send([*parcels, *copies], now=now, principal=principal, events=events)
-        return outcomes[: len(parcels)]
+        while True:
+            copies = self._all_copies(parcels)
+            every = [*parcels, *copies] if copies else parcels
+            try:
+                outcomes = await self._store.send(every, now=now, principal=principal, events=events)
+            except RoutesChanged:
+                if events:  # an exchange's: where its copies go may have changed, too
+                    raise
+                continue
+            return outcomes[: len(parcels)] if copies else outcomes
 
     def _all_copies(self, parcels: Sequence[Parcel]) -> list[Parcel]:
         return [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel)]
@@ -111,6 +117,13 @@ class Broker:
     ) -> list[Published | CourierError]:
         """Copy each draft to every queue whose binding lets it through, all in one transaction."""
         _check_count(len(drafts), limits.BATCH_COUNT)
+        while True:
+            with contextlib.suppress(RoutesChanged):
+                return await self._publish(exchange, drafts, principal)
+
+    async def _publish(
+        self, exchange: Exchange, drafts: Sequence[Draft], principal: str
+    ) -> list[Published | CourierError]:
         now = self._clock.now()
         bindings = self._catalog.bindings_of(exchange)
         routed = [self._route(bindings, draft) for draft in drafts]

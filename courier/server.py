@@ -31,6 +31,8 @@ from courier.journal.cursors import KIND as CURSOR
 from courier.journal.cursors import Cursors
 from courier.journal.history import History, Past
 from courier.journal.place import LocalPlace, place_of
+from courier.lake.recent import Recent
+from courier.lake.stats import Stats
 from courier.lake.tables import Lake
 from courier.stages import Stages
 from courier.storage.base import CannotOpen
@@ -135,7 +137,7 @@ async def running(
         lake = Lake(settings.lake_place)
         services = Services(
             broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
-            Claims(store, clock), Stages(store, broker, clock),
+            Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock),
         )  # fmt: skip
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]

@@ -99,6 +99,10 @@ class Shelf(Memory):
             elif self._present(thing := read_stored(stored)) != thing:
                 self._remember(thing)
 
+    async def catch_up(self) -> bool:
+        """Learn what other nodes have done; whether there was anything to learn."""
+        return await self._store.catch_up()
+
     def leave_to(self, kind: str, learner: Learner) -> None:
         """Records of a kind that the catalog does not know are somebody else's to learn."""
         self._learners[kind] = learner

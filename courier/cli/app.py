@@ -74,6 +74,8 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (OPERATE, "restore", "copies:restore", "Put a backup in place of an empty data directory."),
     (OPERATE, "pipeline", "pipeline:app", "Turn the journal into tables for data people, with Spark."),
     (OPERATE, "simulate", "simulating:simulate", "Write a made-up history to try the pipeline on."),
+    (OPERATE, "report", "reporting:report", "Draw one page of HTML from the lake's tables."),
+    (OPERATE, "export", "exporting:export", "Write queues and their messages into a folder of Parquet."),
     (ABOUT_GROUP, "version", "about:version", "Print the versions of Courier and of what it stands on."),
 )
 

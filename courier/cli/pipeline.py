@@ -1,6 +1,5 @@
 """`courier pipeline`."""
 
-import importlib.util
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +12,11 @@ from courier.cli.exits import Exit, Failure, usage
 from courier.cli.options import Duration, Flag
 from courier.cli.quantities import show_count
 from courier.cli.screen import Screen
+from courier.cli.spark import SPARK, Spark
 
 if TYPE_CHECKING:
     from courier.spark.pipeline import Progress
+    from courier.spark.session import Session
 
 app = App(name="pipeline", help="Turn the journal into tables for data people, with Spark.", help_epilogue="")
 
@@ -29,8 +30,8 @@ def run(
     once: Flag = False,
     every: Duration | None = None,
     lake: LakePlace = None,
-    master: Annotated[str, Parameter(metavar="URL")] = "local[*]",
     rows_per_batch: Annotated[int, Parameter(metavar="N")] = 500_000,
+    spark: Spark = SPARK,
     server: Server = SERVER,
 ) -> None:
     """Bring the lake's tables (events, messages, queue_minutes) up to date from the journal.
@@ -41,49 +42,39 @@ def run(
         Return when all that there is has been taken in. [default]
     every
         Go on and look for more every so often, until interrupted.
-    master
-        The Spark to run on, such as local[4] or spark://host:7077.
     rows_per_batch
         Take in so many events at a time.
     """
     if once and every is not None:
         raise usage("--once and --every contradict each other")
-    _require_spark()
+    spark.where()
     server.client.get("/courier/v1/whoami")  # a wrong address or token is told before Spark is started
-    _run(server, lake=lake_directory(lake), master=master, every_ms=every, rows_per_batch=rows_per_batch)
+    place = lake_directory(lake)
+    with spark.session("courier pipeline", log=place / SPARK_LOG, screen=server.screen) as session:
+        counted = _run(session, server, lake=place, every_ms=every, rows_per_batch=rows_per_batch)
+    server.screen.tell({"events": counted, "lake": str(place)}, f"took in {show_count(counted, 'event')} into {place}")
 
 
-def _require_spark() -> None:
-    if importlib.util.find_spec("pyspark") is None:
-        raise Failure("the pipeline needs Spark: install courier[spark] and Java 17 or newer")
-
-
-def _run(server: Server, *, lake: Path, master: str, every_ms: int | None, rows_per_batch: int) -> None:
+def _run(session: "Session", server: Server, *, lake: Path, every_ms: int | None, rows_per_batch: int) -> int:
+    """Returns how many events were taken in."""
     from courier.spark import pipeline  # noqa: PLC0415 - loads Spark
     from courier.spark.journal import Journal, JournalError  # noqa: PLC0415
-    from courier.spark.session import NoSpark, open_session, telling  # noqa: PLC0415
 
-    screen, counted = server.screen, [0]
+    counted = [0]
 
     def report(progress: "Progress") -> None:
         counted[0] += progress.events
-        _show(screen, progress)
+        _show(server.screen, progress)
 
     job = pipeline.Job(Journal(server.client.url, server.token), lake, rows_per_batch=rows_per_batch)
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        screen.note("starting Spark")
-        with telling(lake / SPARK_LOG):
-            spark = open_session(master, name="courier pipeline")
-        try:
-            pipeline.run(spark, job, every_ms=every_ms, report=report)
-        finally:
-            spark.stop()
-    except (pipeline.PipelineFailed, NoSpark, JournalError) as error:
+        pipeline.run(session, job, every_ms=every_ms, report=report)
+    except (pipeline.PipelineFailed, JournalError) as error:
         raise Failure(str(error), Exit.FAILED) from None
     finally:
         signal.signal(signal.SIGTERM, previous)
-    screen.tell({"events": counted[0], "lake": str(lake)}, f"took in {show_count(counted[0], 'event')} into {lake}")
+    return counted[0]
 
 
 def _interrupt(*_: Any) -> None:

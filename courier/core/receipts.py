@@ -28,8 +28,13 @@ class _Seal:
         self._token_bytes = tag_bytes + payload_bytes
 
     def close(self, payload: bytes) -> bytes:
-        tag = _digest(self._tag, payload)
-        return tag + _xor(payload, _digest(self._pad, tag))
+        digest = self._tag.copy()  # every message needs this at least once: no call that can be spared
+        digest.update(payload)
+        tag = digest.digest()
+        digest = self._pad.copy()
+        digest.update(tag)
+        mixed = int.from_bytes(payload, "big") ^ int.from_bytes(digest.digest(), "big")
+        return tag + mixed.to_bytes(len(payload), "big")
 
     def open(self, token: bytes) -> bytes | None:
         """The payload, or None for a token that we never wrote."""

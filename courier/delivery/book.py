@@ -11,6 +11,7 @@ from courier.clock import Clock
 from courier.core.errors import CourierError, NotFound
 from courier.core.model import SECOND, Listener
 from courier.delivery.alarms import Alarms
+from courier.delivery.health import afresh
 from courier.delivery.model import BreakerState, Health
 from courier.delivery.tasks import Tasks
 
@@ -46,6 +47,8 @@ class HealthBook:
         found = self._known.get(listener.id)
         if found is None:  # a breaker does not outlive the process
             found = msgspec.structs.replace(self._stored(listener), breaker=BreakerState.CLOSED)
+            if (found.last_failure_at or 0) < listener.changed_at:
+                found = afresh(found)  # somebody may have set it going again while nobody delivered to it
             self._known[listener.id] = found
         return found
 

@@ -205,7 +205,8 @@ class Deliveries:
 
     async def resume(self, listener: Listener, *, principal: str) -> Listener:
         """Deliver again what has waited, with a fresh start for one that was disabled."""
-        self._book.put(listener, afresh(self._book.of(listener)))
+        if self._dispatcher.is_ours(listener):  # else its node does so when it hears of the change
+            self._book.put(listener, afresh(self._book.of(listener)))
         return await self._catalog.change_listener(
             listener, state=ListenerState.ACTIVE, reason=None, principal=principal
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -14,6 +14,7 @@ from courier.spark.journal import Journal
 from courier.spark.lake import CHECKPOINT, Terms, open_lake
 from courier.spark.offsets import backlog, read_offsets
 from courier.spark.refreshing import refresh
+from courier.spark.session import reason_of
 from courier.spark.stores.base import PARQUET
 
 CURSOR = "pipeline"
@@ -75,19 +76,11 @@ def run(
         except KeyboardInterrupt:
             query.stop()
             raise
-        if query.lastProgress:
-            keeper.keep(query.lastProgress)
+        keeper.catch_up(query)
     except StreamingQueryException as error:
-        raise PipelineFailed(_reason(error)) from error
+        raise PipelineFailed(reason_of(error)) from error
     finally:
         spark.streams.removeListener(keeper)
-
-
-def _reason(error: PySparkException) -> str:
-    """The last line of the Python error inside, which says what went wrong; Spark wraps it in many others."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    told = [line.partition(": ")[2] for line in lines if line.startswith("courier.spark.") and ": " in line]
-    return told[-1] if told else next((line for line in lines if line), "the query failed")
 
 
 class _Refresh:
@@ -126,11 +119,18 @@ class _Keeper(CursorKeeper):
     def __init__(self, job: Job, report: Callable[[Progress], None]) -> None:
         super().__init__(job.journal, job.cursor)
         self._report = report
+        self._told = -1
 
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's names
-        super().onQueryProgress(event)
-        if event.progress.numInputRows:
-            self._report(_read_progress(event.progress))
+    def keep(self, progress: Any) -> None:
+        super().keep(progress)
+        if progress.numInputRows and progress.batchId > self._told:
+            self._told = progress.batchId
+            self._report(_read_progress(progress))
+
+    def catch_up(self, query: StreamingQuery) -> None:
+        """Hear at the end of a query what Spark has not yet passed on: it lets its listeners wait."""
+        for progress in query.recentProgress:
+            self.keep(progress)
 
 
 def _read_progress(progress: Any) -> Progress:

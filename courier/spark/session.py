@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import shutil
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,9 +11,19 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+Session = SparkSession
+"""For those who only pass it on, and must not load Spark to say what it is."""
+
 LOG4J = Path(__file__).with_name("log4j2.properties")
 
 LOCAL = "local[*]"
+REMOTE = "sc://"
+"""How the address of a Spark Connect server begins."""
+PORTS = {"spark": 7077, "sc": 15002}
+"""Of the addresses that a TCP connection can be tried with, and where none is given."""
+ANSWER_S = 10.0
+RUNTIME = "spark.sql."
+"""How the settings begin that belong to a session rather than to the Spark that it runs on."""
 
 
 class NoSpark(Exception):
@@ -33,21 +45,67 @@ def telling(log: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def open_session(master: str = LOCAL, *, name: str = "courier", conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A session on `master`; `conf` adds to, and wins over, what is set here."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever `python3` there is
-    settings = dict(_quiet())
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        settings |= _on_this_machine()
-    settings |= conf or {}
-    builder = SparkSession.builder.master(master).appName(name)
+def open_session(where: str = LOCAL, *, name: str = "courier", conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A session on a master, or through Spark Connect on `sc://host:port`; `conf` adds to, and wins over, what is set.
+
+    A Spark that is reached through Connect has been started by somebody else: only a session's own settings go there.
+    """
+    _require_answer(where)
+    settings = _settings_for(where) | dict(conf or {})
+    if where.startswith(REMOTE):
+        builder = SparkSession.builder.remote(where)
+        settings = {key: value for key, value in settings.items() if key.startswith(RUNTIME)}
+    else:
+        _require_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever `python3` there is
+        builder = SparkSession.builder.master(where).appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
-    except PySparkException as error:
-        raise NoSpark(f"Spark does not start on {master}: {error.getMessage()}; it needs Java 17 or newer") from error
+    except Exception as error:  # from the JVM, from its gateway, or from the network: nothing else runs in there
+        raise NoSpark(f"Spark does not start on {where}: {reason_of(error)}") from error
+
+
+def reason_of(error: BaseException) -> str:
+    """One sentence of an error of Spark's: what Courier said inside it, if it did, for Spark wraps that in others."""
+    text = error.getMessage() if isinstance(error, PySparkException) else str(error)
+    lines = [line.strip() for line in (text or str(error)).splitlines()]
+    told = [line.partition(": ")[2] for line in lines if line.startswith("courier.") and ": " in line]
+    return told[-1] if told else next((line for line in lines if line), type(error).__name__)
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=str(Path(home) / "bin") if home else None) is None:
+        where = f"in JAVA_HOME ({home})" if home else "in the path, and JAVA_HOME is not set"
+        raise NoSpark(f"Spark needs Java 17 or newer, and there is no java {where}")
+
+
+def _require_answer(where: str) -> None:
+    """Spark itself takes minutes to find out that nobody is there."""
+    scheme, _, rest = where.partition("://")
+    hosts = [host for host in rest.partition("/")[0].split(",") if host] if scheme in PORTS else []
+    if hosts and not any(_answers(host, PORTS[scheme]) for host in hosts):
+        raise NoSpark(f"Spark does not start on {where}: nobody answers there")
+
+
+def _answers(host: str, port: int) -> bool:
+    name, _, given = host.partition(":")
+    try:
+        with socket.create_connection((name, int(given or port)), timeout=ANSWER_S):
+            return True
+    except (OSError, ValueError):
+        return False
+
+
+def _settings_for(where: str) -> dict[str, str]:
+    if where.startswith(REMOTE):
+        return {"spark.sql.session.timeZone": "UTC"}
+    if not where.startswith("local"):
+        return _quiet()
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return _quiet() | _on_this_machine()
 
 
 def _quiet() -> dict[str, str]:

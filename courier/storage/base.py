@@ -116,6 +116,10 @@ class CannotOpen(Exception):
     """The store cannot be used at all; its text says why and what to do. Raised by `open` only."""
 
 
+class RoutesChanged(Exception):
+    """Another node has changed the control plane since parcels were addressed: nothing is stored, address them anew."""
+
+
 class EventLog(Protocol):
     """What can be read of the past: a store's journal, or that and what was sealed of it before."""
 
@@ -143,6 +147,9 @@ class Store(Protocol):
     def changing(self) -> AbstractAsyncContextManager[None]:
         """While inside, nobody else changes the control plane, and the directory has learned all that others did."""
 
+    async def catch_up(self) -> bool:
+        """Have the directory learn all that other nodes did, as far as can be known; whether there was anything."""
+
     async def load_records(self) -> list[StoredRecord]:
         """Everything of the control plane; the catalog keeps it in memory."""
 
@@ -159,7 +166,7 @@ class Store(Protocol):
     async def send(
         self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
-        """Store all parcels in one transaction; `events` are journaled with them."""
+        """Store all parcels in one transaction; `events` are journaled with them. Raises RoutesChanged."""
 
     async def receive(
         self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None

@@ -5,7 +5,20 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from courier.core.errors import CourierError, TooManyRequests, Unauthenticated
+from courier.auth.principal import Principal
+from courier.core.errors import (
+    BindingNotFound,
+    CourierError,
+    CredentialNotFound,
+    CursorNotFound,
+    ExchangeNotFound,
+    ListenerNotFound,
+    QueueNotFound,
+    RecordNotFound,
+    TenantNotFound,
+    TooManyRequests,
+    Unauthenticated,
+)
 from courier.telemetry.traffic import RouteTraffic, Traffic
 from courier.web.asgi import Disconnected, Receive, Scope, Send, linger, send_stream, watched
 from courier.web.body import read_body
@@ -20,6 +33,11 @@ Trace = Callable[[str, str, Call, Awaitable[Reply]], Coroutine[Any, Any, Reply]]
 """Wraps an answer to a route of a dialect in a span."""
 
 log = logging.getLogger("courier.web")
+
+MISSED = (
+    TenantNotFound, QueueNotFound, ExchangeNotFound, BindingNotFound, ListenerNotFound, CredentialNotFound,
+    RecordNotFound, CursorNotFound, Unauthenticated,
+)  # fmt: skip
 
 _CLOSE: Header = (b"connection", b"close")
 _BODILESS = frozenset((204, 304))
@@ -100,11 +118,14 @@ class App:
     async def _answer(self, endpoint: Endpoint, call: Call, scope: Scope, receive: Receive) -> Reply:
         try:
             if not endpoint.public:
-                call.principal = endpoint.dialect.authenticate(call)
+                call.principal = await self._authenticate(endpoint.dialect, call)
             call.body = await read_body(call, receive, endpoint.body_limit)
-            if endpoint.waits:
-                return await watched(endpoint.handler(call), receive)
-            return await endpoint.handler(call)
+            try:
+                return await self._handle(endpoint, call, receive)
+            except CourierError as error:
+                if not (_misses(error) and await self._services.catalog.catch_up()):
+                    raise
+                return await self._handle(endpoint, call, receive)  # another node has made what was missing
         except CourierError as error:
             return self._failure(endpoint.dialect, error, call, scope)
         except Disconnected:
@@ -112,6 +133,19 @@ class App:
         except Exception:
             log.exception("a handler failed", extra={"method": call.method, "path": call.path})
             return _crash(endpoint.dialect, call)
+
+    async def _authenticate(self, dialect: Dialect, call: Call) -> Principal:
+        try:
+            return dialect.authenticate(call)
+        except CourierError as error:
+            if not (_misses(error) and await self._services.catalog.catch_up()):
+                raise
+            return dialect.authenticate(call)
+
+    async def _handle(self, endpoint: Endpoint, call: Call, receive: Receive) -> Reply:
+        if endpoint.waits:
+            return await watched(endpoint.handler(call), receive)
+        return await endpoint.handler(call)
 
     # -- when it does not go well -----------------------------------------------------------------------------
 
@@ -177,6 +211,11 @@ class App:
             await linger(receive)
             body = b""
         await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _misses(error: CourierError) -> bool:
+    """Whether something is not known here, which another node may have made a moment ago."""
+    return isinstance(error, MISSED) or isinstance(error.__context__, MISSED)
 
 
 def _with_hints(reply: Reply, error: CourierError) -> Reply:

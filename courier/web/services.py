@@ -12,6 +12,7 @@ from courier.core.receipts import Sealer
 from courier.delivery import Deliveries
 from courier.journal.cursors import Cursors
 from courier.journal.history import History
+from courier.lake.stats import Stats
 from courier.lake.tables import Lake
 from courier.stages import Stages
 
@@ -28,5 +29,6 @@ class Services(msgspec.Struct, frozen=True):
     history: History
     cursors: Cursors
     lake: Lake
+    stats: Stats
     claims: Claims
     stages: Stages

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.support.postgres import shared_cluster
 from tests.support.server import ServerProcess, start_server
@@ -36,7 +37,7 @@ def eventually(look: Callable[[], bool]) -> None:
 def test_any_node_serves_any_request(nodes: tuple[ServerProcess, ServerProcess]) -> None:
     one, other = nodes
     assert one.session.post(f"{one.url}{QUEUES}", json={"name": "orders"}).status_code == 201
-    eventually(lambda: other.session.get(f"{other.url}{ORDERS}").status_code == 200)
+    assert other.session.get(f"{other.url}{ORDERS}").status_code == 200
     assert other.session.post(f"{other.url}{ORDERS}/messages", json={"body": "hello"}).status_code == 201
     (lease,) = one.session.post(f"{one.url}{ORDERS}/receive", json={}).json()["leases"]
     assert lease["message"]["body"] == "hello"
@@ -45,6 +46,22 @@ def test_any_node_serves_any_request(nodes: tuple[ServerProcess, ServerProcess])
     again = one.session.post(f"{one.url}{ORDERS}/ack", json={"receipt": lease["receipt"]})
     assert again.status_code == 409
     assert one.stop() == 0
+
+
+def test_what_one_node_has_made_every_other_knows_at_once(nodes: tuple[ServerProcess, ServerProcess]) -> None:
+    one, other = nodes
+    for number in range(20):
+        name = f"q{number}"
+        assert one.session.post(f"{one.url}{QUEUES}", json={"name": name}).status_code == 201
+        assert other.session.post(f"{other.url}{QUEUES}/{name}/messages", json={"body": "x"}).status_code == 201
+        heir = {"name": f"heir{number}", "settings": {"dead_letter_queue": name}}
+        assert other.session.post(f"{other.url}{QUEUES}", json=heir).status_code == 201
+    credentials = "/courier/v1/tenants/default/credentials"
+    made = one.session.post(f"{one.url}{credentials}", json={"name": "shop"})
+    assert made.status_code == 201, made.text
+    bearer = {"Authorization": f"Bearer {made.json()['secret']}"}
+    assert requests.get(f"{other.url}{QUEUES}", headers=bearer).status_code == 200
+    assert requests.get(f"{other.url}{QUEUES}", headers={"Authorization": "Bearer x"}).status_code == 401
 
 
 def test_a_node_that_is_killed_costs_nothing_but_its_connections(nodes: tuple[ServerProcess, ServerProcess]) -> None:

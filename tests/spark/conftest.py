@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from courier.spark.session import open_session
 from tests.support.server import ServerProcess, start_server
 from tests.support.spark import quick_conf
+from tests.support.spark_cluster import connect_server, standalone
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +24,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server that seals all the time, so that half of what is read comes from segments."""
     with start_server(tmp_path_factory.mktemp("server"), archive_segment_ms=300) as process:
         yield process
+
+
+@pytest.fixture(scope="session", params=["standalone", "local-cluster", "connect"])
+def any_spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Spark of each kind that is more than one process; a job of `tests.spark.jobs` runs there."""
+    place = tmp_path_factory.mktemp(request.param)
+    if request.param == "standalone":
+        with standalone(place) as master:
+            yield master
+    elif request.param == "connect":
+        with connect_server(place) as remote:
+            yield remote
+    else:
+        yield "local-cluster[2,1,512]"

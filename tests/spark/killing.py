@@ -22,7 +22,7 @@ from tests.support.server import ServerProcess
 from tests.support.spark import job_environ
 
 DRIVERS, SERVERS = 5, 3
-PATIENCE_S = 120.0
+PATIENCE_S = 180.0
 """How long the job may take to its next batch, or to its end; a job that hangs is a finding."""
 LOOK_S = 0.02
 LONGEST_S = 0.5
@@ -83,6 +83,16 @@ def run_through(
             _await_batch(driver, checkpoint, kill.batch, log)
             time.sleep(kill.after_s)  # the moment is chance's: there is nothing to wait for
             _strike(kill, driver, server)
+        _await_end(driver, log)
+    finally:
+        driver.kill()
+
+
+def run_job(arguments: Sequence[str], *, log: Path) -> None:
+    """Run a job to its end, undisturbed."""
+    driver = Driver(arguments, log)
+    driver.start()
+    try:
         _await_end(driver, log)
     finally:
         driver.kill()

@@ -4,6 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 MINUTE = 60_000
@@ -114,3 +115,45 @@ def ranked(values: list[int], share: float) -> int | None:
     if not values:
         return None
     return sorted(values)[max(0, math.ceil(len(values) * share) - 1)]
+
+
+def deaths(events: Iterable[Event]) -> list[tuple[int, int, str, str, str]]:
+    """Each death of a message: which, when, why, where to and where from."""
+    dead = [event for event in of_messages(events) if event["kind"] == "dead_lettered"]
+    return sorted(
+        (e["seq"], e["at"], detail(e).get("reason", "unknown"), detail(e)["target"], e["queue"]) for e in dead
+    )
+
+
+REQUESTS = {"sent", "received", "acked", "released", "extended"}
+
+
+def usage(events: Iterable[Event]) -> dict[tuple[str, str], tuple[int, int, int, int]]:
+    """Requests, messages, receipts and bytes of each tenant and day."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for event in of_messages(events):
+        kind = event["kind"]
+        if kind in REQUESTS:
+            day = f"{datetime.fromtimestamp(event['at'] / 1_000, tz=UTC):%Y-%m-%d}"
+            row = found[event["tenant"], day]
+            for place, counts in enumerate((True, kind == "sent", kind == "received")):
+                row[place] += counts
+            row[3] += event["size"] if kind in {"sent", "received"} else 0
+    return {key: (row[0], row[1], row[2], row[3]) for key, row in found.items()}
+
+
+def deliveries(events: Iterable[Event]) -> dict[tuple[str, str, int], tuple[int, int, int]]:
+    """Attempts, those to be tried again, and those of which nothing is known, of each listener and minute."""
+    found: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for event in events:
+        if (
+            event["seq"] is None
+            or event["queue"][0] != "~"
+            or event["kind"] not in {"acked", "released", "lease_expired"}
+        ):
+            continue
+        verdict = detail(event).get("verdict", "unknown")
+        row = found[event["tenant"], event["queue"][1:].partition("/")[0], event["at"] // MINUTE * MINUTE]
+        for place, counts in enumerate((True, verdict == "retry", verdict == "unknown")):
+            row[place] += counts
+    return {key: (row[0], row[1], row[2]) for key, row in found.items()}

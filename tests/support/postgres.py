@@ -50,12 +50,15 @@ class Cluster:
         if self._user is not None:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
             self.folder.chmod(0o755)
+        self._create(settings)
+        self.start()
+
+    def _create(self, settings: dict[str, str]) -> None:
         self._run([program("initdb"), "-D", str(self.data), "-U", "courier", "-A", "trust", "-E", "UTF8", "--no-sync",
                    "--locale=C"])  # fmt: skip
         lines = [f"{name} = '{value}'" for name, value in {**SETTINGS, **settings}.items()]
         config = self.data / "postgresql.auto.conf"
         config.write_text("\n".join([*lines, f"unix_socket_directories = '{self.folder}'", ""]))
-        self.start()
 
     def start(self) -> None:
         self._run([program("pg_ctl"), "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "start"])

@@ -13,15 +13,19 @@ CLASSES = Path(sys.prefix) / f"spark-{pyspark.__version__}.jsa"
 """The classes that Spark loads, laid out for the JVM to map: made by the first run, it halves the start of the next."""
 
 
-def quick_conf(place: Path, *, makes_classes: bool = False) -> dict[str, str]:
-    """Settings for few rows and a short life, with all files of Spark's own below `place`."""
+def small_java(*, makes_classes: bool = False) -> str:
+    """Options of a JVM that starts soon, does little and says nothing."""
     mapped = [f"-XX:SharedArchiveFile={CLASSES}"] if CLASSES.exists() else []
     if makes_classes and not mapped:
         mapped = [f"-XX:ArchiveClassesAtExit={CLASSES}"]
+    quiet = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=off")
+    return java_options(*mapped, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *quiet)
+
+
+def quick_conf(place: Path, *, makes_classes: bool = False) -> dict[str, str]:
+    """Settings for few rows and a short life, with all files of Spark's own below `place`."""
     return {
-        "spark.driver.extraJavaOptions": java_options(
-            *mapped, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=off"
-        ),
+        "spark.driver.extraJavaOptions": small_java(makes_classes=makes_classes),
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "2",

@@ -1,6 +1,6 @@
 """What the stats API asks of the past, whoever remembers it.
 
-The journal answers today (see `journal_history`); tables built from it can take its place without a change here.
+The lake's tables answer, and the journal for what is newer than they are (see `journal_history`).
 """
 
 from typing import Protocol
@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from courier.core.model import Exchange, Queue
+from courier.lake.border import Border
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +46,9 @@ class UsagePoint(msgspec.Struct, frozen=True, gc=False):
 
 class History(Protocol):
     """Points in order of time, at least one: where nothing is known of the window, the nearest that is known."""
+
+    border: Border | None
+    """Where the tables end and the journal takes over; None without tables."""
 
     async def of_queue(self, queue: Queue, window: Window) -> list[QueuePoint]: ...
 

@@ -1,21 +1,30 @@
-"""History from the journal: read once, added up in memory, and carried on from where the last question left off."""
+"""History from the journal: read once, added up in memory, and carried on from where the last question left off.
+
+Where there are tables, they tell what came before the border at which the journal takes over.
+"""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 from courier.broker import Broker
 from courier.clock import Clock
 from courier.core.errors import OffsetGone
-from courier.core.model import Counters, Exchange, Queue
+from courier.core.model import DAY, HOUR, MINUTE, Counters, Exchange, Queue
 from courier.dialects.anypoint import dates, figures
 from courier.dialects.anypoint.figures import KEPT_MS, Figures, Row, Series
 from courier.dialects.anypoint.history import ExchangePoint, QueuePoint, UsagePoint, Window
+from courier.dialects.anypoint.table_history import QueuePast, Sums, TablePast
+from courier.lake.border import Border, find_border
+from courier.lake.tables import Lake
 
+T = TypeVar("T")
 P = TypeVar("P", QueuePoint, ExchangePoint, UsagePoint)
 
 CHUNK = 1_000
 TRIES = 3
+DISK_TRIES, DISK_SECONDS = 200, 0.005
 SCAN = 1_000_000
 """How many events, the newest, a first question reads at most; older ones stay unknown."""
 
@@ -23,8 +32,12 @@ SCAN = 1_000_000
 class JournalHistory:
     """Levels are reckoned backwards from the exact figures of now, so that a trimmed journal cannot falsify them."""
 
-    def __init__(self, broker: Broker, clock: Clock, *, scan: int = SCAN) -> None:
+    def __init__(self, broker: Broker, clock: Clock, *, lake: Lake | None = None, scan: int = SCAN) -> None:
         self._broker = broker
+        self._lake = lake
+        self._tables = TablePast(lake) if lake is not None else None
+        self.border: Border | None = None
+        """Where the tables ended when the journal was first read."""
         self._clock = clock
         self._scan = scan
         self._figures = Figures()
@@ -34,10 +47,13 @@ class JournalHistory:
 
     async def of_queue(self, queue: Queue, window: Window) -> list[QueuePoint]:
         counters = await self._counters(queue)
+        older = await self._older(window, lambda past, start, end: past.queue(queue, start, end)) or QueuePast()
         now = self._clock.now()
         total, leased = counters.total_count, counters.leased_count
         points = []
-        for at, row in self._steps(self._figures.queue(queue.id), window, now):
+        for at, row in self._steps(self._figures.queue(queue.id), window, now, older.sums):
+            if self.border is not None and at + (window.step_ms or 0) <= self.border.at:
+                total, leased = older.level(at + (window.step_ms or 0))
             points.append(
                 QueuePoint(at, total - leased, leased, row[figures.SENT], row[figures.RECEIVED], row[figures.ACKED])
             )
@@ -47,7 +63,8 @@ class JournalHistory:
 
     async def of_exchange(self, exchange: Exchange, window: Window) -> list[ExchangePoint]:
         await self._catch_up()
-        steps = self._steps(self._figures.exchange(exchange.id), window, self._clock.now())
+        older = await self._older(window, lambda past, start, end: past.exchange(exchange, start, end))
+        steps = self._steps(self._figures.exchange(exchange.id), window, self._clock.now(), older or {})
         points = [ExchangePoint(at, row[figures.PUBLISHED], row[figures.DELIVERED]) for at, row in steps]
         return _chosen(points, window)
 
@@ -56,7 +73,8 @@ class JournalHistory:
         now = self._clock.now()
         sums: dict[int, Row] = {}
         for tenant in tenants:
-            for at, row in self._steps(self._figures.tenant(tenant), window, now):
+            older = await self._older(window, partial(_tenant_rows, tenant))
+            for at, row in self._steps(self._figures.tenant(tenant), window, now, older or {}):
                 kept = sums.setdefault(at, [0] * len(row))
                 sums[at] = [a + b for a, b in zip(kept, row, strict=True)]
         return _chosen([UsagePoint(at, *sums[at]) for at in sorted(sums, reverse=True)], window)
@@ -66,9 +84,28 @@ class JournalHistory:
         for _ in range(TRIES):
             await self._catch_up()
             counters = await self._broker.counters(queue)  # this, too, may write events: leases that have ended
-            if (await self._broker.span()).next == self._next:
+            upcoming = await self._broker.offset_at(self._clock.now() + DAY)
+            if upcoming == self._next:
                 break
+            await self._on_disk(upcoming)
         return counters
+
+    async def _on_disk(self, upcoming: int) -> None:
+        """Until the journal can tell what counters already show: a change is seen a moment before it is on disk."""
+        for _ in range(DISK_TRIES):
+            if (await self._broker.span()).next >= upcoming:
+                return
+            await asyncio.sleep(DISK_SECONDS)
+
+    async def _older(self, window: Window, read: Callable[[TablePast, int, int], Awaitable[T]]) -> T | None:
+        """What the tables know of the time from the window's start to the border."""
+        border, step = self.border, window.step_ms
+        if border is None or self._tables is None or (step is not None and step < MINUTE):
+            return None
+        start = _floor(min(window.start, border.at), step)
+        oldest = self._clock.now() - KEPT_MS[HOUR if step is None or step % HOUR == 0 else MINUTE]
+        self._known_from = await self._tables.known_from()
+        return await read(self._tables, max(start, oldest), border.at)
 
     # -- reading the journal ----------------------------------------------------------------------------------
 
@@ -84,7 +121,7 @@ class JournalHistory:
                     continue
                 now = self._clock.now()
                 if entries and self._next is None and entries[0].offset > 0:
-                    self._known_from = entries[0].event.at
+                    self._known_from = entries[0].event.at if self.border is None else self.border.at
                 for entry in entries:
                     self._figures.take(entry.event, now)
                 if not entries:
@@ -94,7 +131,9 @@ class JournalHistory:
 
     async def _first(self) -> int:
         span = await self._broker.span()
-        return max(span.oldest, span.next - self._scan)
+        self.border = await find_border(self._lake, self._broker) if self._lake is not None else None
+        start = span.next - self._scan if self.border is None else self.border.offset
+        return max(span.oldest, start)
 
     def _forget_all(self) -> None:
         """The journal was trimmed past where we were: there is a gap that nothing can fill."""
@@ -102,17 +141,21 @@ class JournalHistory:
 
     # -- cutting time into steps ------------------------------------------------------------------------------
 
-    def _steps(self, series: Series, window: Window, now: int) -> Iterator[tuple[int, Row]]:
+    def _steps(self, series: Series, window: Window, now: int, older: Sums) -> Iterator[tuple[int, Row]]:
         """From now backwards to the window's start, or as far as all is known: each step and its sums."""
         grain = series.coarsest_within(window.step_ms) if window.step_ms else max(series.grains)
         sums: dict[int, Row] = {}
-        for at, row in series.grains[grain].items():
+        for at, row in (*older.items(), *series.grains[grain].items()):
             kept = sums.setdefault(_floor(at, window.step_ms), [0] * series.width)
             for column, amount in enumerate(row):
                 kept[column] += amount
         first = max(_floor(min(window.start, now), window.step_ms), self._known_from, now - KEPT_MS[grain])
         for at in _backwards(now, first, window.step_ms):
             yield at, sums.get(at) or [0] * series.width
+
+
+async def _tenant_rows(tenant: str, past: TablePast, start: int, end: int) -> Sums:
+    return await past.tenant(tenant, start, end)
 
 
 def _floor(at: int, step_ms: int | None) -> int:

@@ -11,7 +11,8 @@ from courier.dialects.anypoint.history import ExchangePoint, History, QueuePoint
 from courier.dialects.anypoint.journal_history import JournalHistory
 from courier.dialects.anypoint.limits import check_range
 from courier.dialects.anypoint.wire import whole_or_none
-from courier.web.call import Call, Reply
+from courier.lake.border import HEADER, describe
+from courier.web.call import JSON_TYPE, Call, Reply
 
 PERIODS = {"1hour": HOUR, "1day": DAY, "1month": None}
 PERIOD_SECONDS = 86_400
@@ -35,7 +36,7 @@ class Stats:
 
     def history(self, call: Call) -> History:
         if self._history is None:
-            self._history = JournalHistory(call.services.broker, call.services.clock)
+            self._history = JournalHistory(call.services.broker, call.services.clock, lake=call.services.lake)
         return self._history
 
     async def queues_now(self, call: Call) -> Reply:
@@ -50,13 +51,13 @@ class Stats:
         queue = place.queue(call)
         rights.require(call, queue, *rights.LOOK_AT_STATS)
         points = await self.history(call).of_queue(queue, _window(call))
-        return reply({"destination": queue.name} | _series(points, QUEUE_SERIES))
+        return self._reply({"destination": queue.name} | _series(points, QUEUE_SERIES))
 
     async def exchange_history(self, call: Call) -> Reply:
         exchange = place.exchange(call)
         rights.require(call, exchange, *rights.LOOK_AT_STATS)
         points = await self.history(call).of_exchange(exchange, _window(call))
-        return reply({"destination": exchange.name} | _series(points, EXCHANGE_SERIES))
+        return self._reply({"destination": exchange.name} | _series(points, EXCHANGE_SERIES))
 
     async def environment_usage(self, call: Call) -> Reply:
         return await self._usage(call, [place.tenant(call)])
@@ -68,7 +69,12 @@ class Stats:
         for tenant in tenants:
             rights.require_all(call, tenant, rights.READ_STATS)
         points = await self.history(call).of_tenants(tenants, _usage_window(call))
-        return reply([_usage_row(point) for point in points])
+        return self._reply([_usage_row(point) for point in points])
+
+    def _reply(self, document: object) -> Reply:
+        """What is asked for, and up to where it is from tables: the vendor's answer has no room for that."""
+        border = self._history.border if self._history is not None else None
+        return reply(document, headers=(JSON_TYPE, (HEADER, describe(border).encode())))
 
 
 def _visible_queue(call: Call, tenant: str, name: str) -> Queue | None:

@@ -1,11 +1,13 @@
 """The last day as the journal tells it: read once, kept in memory, and carried on from where it was left.
 
-Counts are exact by the minute. Of the events themselves, and of messages that were delivered, the newest are kept.
+Where there are tables, they tell the older part of the day, tenant by tenant. Counts are exact by the minute. Of the
+events themselves, and of messages that were delivered, the newest are kept.
 """
 
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Iterator
+from functools import partial
 from heapq import merge
 from operator import attrgetter
 from typing import TypeVar
@@ -18,6 +20,9 @@ from courier.core.errors import OffsetGone
 from courier.core.events import Entry, Event, EventKind
 from courier.core.model import DAY, MINUTE
 from courier.dialects.discue import names
+from courier.dialects.discue.table_history import Older, read_older
+from courier.lake.border import Border, find_border
+from courier.lake.tables import Lake
 from courier.web.call import Call
 
 K = TypeVar("K")
@@ -44,6 +49,8 @@ CONTROL = {
 ADDED, OK, NOT_OK = "message_added", "message_published_ok", "message_published_not_ok"
 PUBLISHED = {EventKind.ACKED: OK, EventKind.RELEASED: NOT_OK}
 TYPES = (*CONTROL.values(), ADDED, OK, NOT_OK)
+TAKEN = (*CONTROL, EventKind.SENT, *PUBLISHED)
+"""The kinds that are looked at."""
 GROUPS = {"api_keys": "api_key", "listeners": "listener", "messages": "message", "queues": "queue"}
 """What `events` may ask for, and how the types of the group begin."""
 NOUNS = {kind: noun for kind in TYPES for noun in GROUPS.values() if kind.startswith(noun)}
@@ -76,9 +83,23 @@ class Past:
         """The names of messages that were sent with one."""
 
     def take(self, happening: Happening) -> None:
-        minute = self.minutes.setdefault(happening.at - happening.at % MINUTE, {})
-        minute[happening.type] = minute.get(happening.type, 0) + 1
+        self.count(happening.at - happening.at % MINUTE, happening.type)
         self.groups[NOUNS[happening.type]].append(happening)
+
+    def count(self, start: int, kind: str, count: int = 1) -> None:
+        minute = self.minutes.setdefault(start, {})
+        minute[kind] = minute.get(kind, 0) + count
+
+    def follow(self, older: "Past") -> None:
+        """Let what is known here come after what an older past knows."""
+        for start, minute in older.minutes.items():
+            for kind, count in minute.items():
+                self.count(start, kind, count)
+        for noun, group in older.groups.items():
+            self.groups[noun] = deque([*group, *self.groups[noun]], maxlen=KEPT_COUNT)
+        self.sent = _joined(older.sent, self.sent)
+        self.delivered = _joined(older.delivered, self.delivered)
+        self.named = _joined(older.named, self.named)
 
     def counts(self, since: int) -> dict[str, int]:
         """How often each thing has happened since then, to the minute."""
@@ -107,8 +128,11 @@ class Past:
 class History:
     """Every tenant's last day."""
 
-    def __init__(self, broker: Broker, clock: Clock, *, scan_count: int = SCAN_COUNT) -> None:
+    def __init__(self, broker: Broker, clock: Clock, *, lake: Lake | None = None, scan_count: int = SCAN_COUNT) -> None:
+        self.border: Border | None = None
         self._broker = broker
+        self._lake = lake
+        self._seeded: set[str] = set()
         self._clock = clock
         self._scan_count = scan_count
         self._next: int | None = None
@@ -118,6 +142,8 @@ class History:
     async def of(self, tenant: str) -> Past:
         """All that has happened to a tenant until now."""
         await self._catch_up()
+        if self.border is not None and self._lake is not None and tenant not in self._seeded:
+            await self._seed(self._lake, tenant, self.border)
         return self._pasts.setdefault(tenant, Past())
 
     async def sent_event(self, tenant: str, queue_id: str, message_id: str) -> tuple[Event, int] | None:
@@ -142,6 +168,28 @@ class History:
                 return
             await asyncio.sleep(DISK_SECONDS)
 
+    # -- reading the tables -----------------------------------------------------------------------------------
+
+    async def _seed(self, lake: Lake, tenant: str, border: Border) -> None:
+        """Put the older part of a tenant's day, which the journal was not asked for, before what is known."""
+        since = self._clock.now() - DAY
+        read = partial(read_older, since=since, before_offset=border.offset, most=KEPT_COUNT * len(GROUPS))
+        older = await asyncio.to_thread(read, lake, tenant, TAKEN)
+        async with self._reading:
+            if tenant not in self._seeded:
+                self._seeded.add(tenant)
+                self._pasts.setdefault(tenant, Past()).follow(self._past_of(older))
+
+    def _past_of(self, older: Older) -> Past:
+        past = Past()
+        for start, kind, is_listeners, count in older.counts:
+            told = _type_of(kind, is_listeners)
+            if told is not None:
+                past.count(start, told, count)
+        for entry in older.entries:
+            self._take(past, entry)
+        return past
+
     # -- reading the journal ----------------------------------------------------------------------------------
 
     async def _catch_up(self) -> None:
@@ -153,9 +201,12 @@ class History:
                 except OffsetGone as gone:
                     offset = gone.oldest
                     self._pasts.clear()  # there is a gap that nothing can fill
+                    self._seeded.clear()
+                    self.border = None
                     continue
                 for entry in entries:
-                    self._take(entry)
+                    tenant = entry.event.tenant
+                    self._take(self._pasts.get(tenant) or self._pasts.setdefault(tenant, Past()), entry)
                 if not entries:
                     break
                 self._next = offset = entries[-1].offset + 1
@@ -164,18 +215,17 @@ class History:
     async def _first(self) -> int:
         span = await self._broker.span()
         day_ago = await self._broker.offset_at(self._clock.now() - DAY)
-        return max(span.oldest, span.next - self._scan_count, day_ago)
+        self.border = await find_border(self._lake, self._broker) if self._lake is not None else None
+        start = span.next - self._scan_count if self.border is None else self.border.offset
+        return max(span.oldest, start, day_ago)
 
     def _forget(self) -> None:
         before = self._clock.now() - DAY
         for past in self._pasts.values():
             past.forget(before)
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, past: Past, entry: Entry) -> None:
         event = entry.event
-        past = self._pasts.get(event.tenant)
-        if past is None:
-            past = self._pasts[event.tenant] = Past()
         if event.seq is not None:
             self._take_message(past, entry.offset, event)
         elif event.kind in CONTROL:
@@ -205,8 +255,24 @@ class Remembrance:
 
     def history(self, call: Call) -> History:
         if self._history is None:
-            self._history = History(call.services.broker, call.services.clock)
+            self._history = History(call.services.broker, call.services.clock, lake=call.services.lake)
         return self._history
+
+
+def _joined(older: OrderedDict[K, V], newer: OrderedDict[K, V]) -> OrderedDict[K, V]:
+    joined = OrderedDict([*((key, value) for key, value in older.items() if key not in newer), *newer.items()])
+    while len(joined) > KEPT_COUNT:
+        joined.popitem(last=False)
+    return joined
+
+
+def _type_of(kind: str, is_listeners: bool) -> str | None:
+    """How this dialect counts an event; None when it does not."""
+    if kind in PUBLISHED:
+        return PUBLISHED[EventKind(kind)] if is_listeners else None
+    if kind == EventKind.SENT:
+        return None if is_listeners else ADDED
+    return CONTROL.get(EventKind(kind))
 
 
 def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:

@@ -9,6 +9,7 @@ from courier.dialects.discue.access import tenant_of
 from courier.dialects.discue.history import Happening, Remembrance
 from courier.dialects.discue.wire.answers import answer, path_of
 from courier.dialects.discue.wire.reading import whole
+from courier.lake.border import HEADER, describe
 from courier.web.call import Call, Reply
 
 ALL = "all"
@@ -24,11 +25,13 @@ class Usage:
 
     async def get_stats(self, call: Call) -> Reply:
         rights.require(call, rights.READ_STATS)
-        past = await self._remembrance.history(call).of(tenant_of(call))
+        known = self._remembrance.history(call)
+        past = await known.of(tenant_of(call))
         now = call.services.clock.now()
         since = {"last_24_hours": now - DAY, "last_1_hours": now - HOUR, "today_so_far": now - now % DAY}
         counts = {span: past.counts(start) for span, start in since.items()}
-        return answer(call, {"aggregated_api_usage_events": counts}, path_of("stats", "messages"))
+        headers = [(HEADER, describe(known.border).encode())]
+        return answer(call, {"aggregated_api_usage_events": counts}, path_of("stats", "messages"), headers=headers)
 
     async def list_events(self, call: Call) -> Reply:
         """Oldest first; the last one's `stored_at` and `id` lead to those that follow it."""
@@ -36,11 +39,13 @@ class Usage:
         noun = _noun(call.argument("events"))
         limit = whole("limit", call.argument("limit"), 1, limits.EVENT_COUNT_MOST, default=limits.EVENT_COUNT)
         after = _after(call)
-        past = await self._remembrance.history(call).of(tenant_of(call))
+        known = self._remembrance.history(call)
+        past = await known.of(tenant_of(call))
         following = (one for one in past.happenings(noun) if after is None or one.offset > after)
         listeners = {one.id: one for one in call.services.catalog.listeners(tenant_of(call))}
         written = [_write(call, one, listeners.get(one.listener_id or "")) for one in islice(following, limit)]
-        return answer(call, {"events": written}, path_of("events"))
+        headers = [(HEADER, describe(known.border).encode())]
+        return answer(call, {"events": written}, path_of("events"), headers=headers)
 
 
 def _noun(asked: str | None) -> str | None:

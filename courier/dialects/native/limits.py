@@ -5,6 +5,9 @@ LIST_COUNT = 1_000
 BROWSE_COUNT = 100
 """Messages in a page when the caller does not say."""
 
+STATS_COUNT = 10_000
+"""The most steps that a past is cut into."""
+
 EVENT_COUNT = 1_000
 """Offsets that one answer covers when the caller does not say."""
 JSON_EVENT_COUNT = 10_000

@@ -9,6 +9,7 @@ from courier.dialects.native import (
     queues,
     receiving,
     sending,
+    stats,
     tenants,
 )
 
@@ -22,6 +23,7 @@ OPERATIONS = (
     *listeners.OPERATIONS,
     *tenants.OPERATIONS,
     *credentials.OPERATIONS,
+    *stats.OPERATIONS,
     *journal.OPERATIONS,
 )
 

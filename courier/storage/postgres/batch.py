@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from courier.core.errors import QueueNotFound
-from courier.core.model import Kind, Queue
+from courier.core.model import Ack, Kind, LateAck, Queue
 from courier.core.receipts import Sealer
-from courier.storage.base import Directory
+from courier.storage.base import Directory, RoutesChanged
 from courier.storage.postgres import claiming, passing
 from courier.storage.postgres.arrays import blobs, numbers
 from courier.storage.postgres.ending import end_delivered
@@ -15,7 +15,8 @@ from courier.storage.postgres.orders import Order, Pass, Receive, Send, Settle
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.rows import Row
 from courier.storage.postgres.sending import Intake, Memory, dedup_key
-from courier.storage.postgres.settling import Desk
+from courier.storage.postgres.seqs import Seqs
+from courier.storage.postgres.settling import Desk, Token
 from courier.storage.postgres.transaction import Transaction
 
 
@@ -26,24 +27,43 @@ class Again:
 AGAIN = Again()
 
 
+class Overtaken(Exception):
+    """An ack went the shortest way, and then it turned out that it has to wait."""
+
+
 class Batch:
     """Runs orders in one transaction; `run` leaves all to be committed and gives an outcome an order."""
 
-    def __init__(self, tx: Transaction, orders: Sequence[Order], directory: Directory, sealer: Sealer) -> None:
+    def __init__(
+        self,
+        tx: Transaction,
+        orders: Sequence[Order],
+        directory: Directory,
+        sealer: Sealer,
+        seqs: Seqs,
+        *,
+        short_acks: bool,
+    ) -> None:
         self._tx = tx
         self._orders = orders
         self._directory = directory
         self._sealer = sealer
+        self._seqs = seqs
+        self._short_acks = short_acks
         self._outcomes: list[Any] = [None] * len(orders)
         self._queues = self._reached()
         self._rows: dict[int, Row] = {}
         self._memory: Memory = {}
-        self._seqs: list[int] = []
+        self._own_seqs: list[int] = []
         self._unfinished: set[int] = set()
+        self._limits: dict[int, int] = {}
+        self._early: claiming.Claimed = {}
 
     async def run(self, catalog_version: int) -> list[Any]:
+        self._catalog_version = catalog_version
         await self._prepare(catalog_version)
         await self._settle()
+        self._early = {key: rows for key, rows in self._early.items() if key not in self._tx.ready}
         self._send()
         await self._receive()
         await self._tell_dues()
@@ -64,30 +84,86 @@ class Batch:
     # -- the first round trip ---------------------------------------------------------------------------------
 
     async def _prepare(self, catalog_version: int) -> None:
+        fifo_keys = self._fifo_keys()
+        self._tx.open(catalog_version=catalog_version, fifo_keys=fifo_keys)
         asked: dict[str, Step] = {}
         if self._queues:
-            asked["due"] = passing.look(self._queues)
+            asked["due"], asked["aged"] = passing.look(self._queues)
+        if acks := self._plain_acks():
+            asked["acks"] = Q.ack, acks
         if seqs := self._named_seqs():
             asked["named"] = Q.named, {"seqs": numbers(seqs)}
-        if count := sum(order.weight for order in self._orders if isinstance(order, Send)):
-            asked["seqs"] = Q.next_seqs, {"count": count}
+        if count := self._seqs_wanted(in_order=bool(fifo_keys)):
+            asked["seqs"] = Q.next_seqs, {"count": self._seqs.ahead(count)}
         if keys := self._dedup_keys():
             asked["dedup"] = Q.read_dedup, {"keys": numbers(k for k, _ in keys), "ids": blobs(i for _, i in keys)}
-        answers = await self._tx.begin(
-            catalog_version=catalog_version, fifo_keys=self._fifo_keys(), steps=list(asked.values())
-        )
-        self._take_in(dict(zip(asked, answers, strict=True)))
+        if limits := claiming.wanted(self._receives()):
+            asked["rows"], asked["bundles"] = claiming.look(limits)
+            self._limits = limits
+        if asked:
+            self._take_in(dict(zip(asked, await self._tx.ask(*asked.values()), strict=True)))
 
     def _take_in(self, answers: dict[str, Rows]) -> None:
-        self._rows = {row.seq: row for row in self._tx.adopt(answers.get("named", []))}
-        self._unfinished = passing.apply_time(self._tx, answers.get("due", []), self._queues, self._directory)
-        self._seqs = [seq for (seq,) in answers.get("seqs", [])]
+        tx, due, aged = self._tx, answers.get("due", []), answers.get("aged", [])
+        self._rows = {row.seq: row for row in tx.adopt(answers.get("named", []))}
+        self._rows.update((row.seq, row) for row in tx.adopt_acked(answers.get("acks", [])))
+        self._unfinished = passing.apply_time(tx, due, aged, self._queues, self._directory)
+        for (seqs,) in answers.get("seqs", []):
+            count = self._parcel_count() - len(self._own_seqs)
+            self._own_seqs += seqs[:count]
+            self._seqs.add(seqs[count:])
         for key, dedup_id, until_at, seq, message_id in answers.get("dedup", []):
             self._memory[key, dedup_id] = until_at, seq, message_id
+        if self._limits:
+            changed = {facts[2] for facts in due} | {facts[0] for facts in aged}
+            claimed = claiming.sort_out(tx, self._limits, answers["rows"], answers["bundles"])
+            self._early = {key: rows for key, rows in claimed.items() if key not in changed}
+
+    def _receives(self) -> list[tuple[Queue, Receive]]:
+        return [
+            (self._queues[order.queue.key][0], order)
+            for order in self._orders
+            if isinstance(order, Receive) and order.queue.key in self._queues
+        ]
+
+    def _seqs_wanted(self, *, in_order: bool) -> int:
+        """How many are to be fetched; where order counts, all of them, now that the queue is locked."""
+        count = self._parcel_count()
+        if in_order:
+            self._seqs.clear()
+        elif count:
+            self._own_seqs = self._seqs.take(count)
+        return count - len(self._own_seqs)
+
+    def _parcel_count(self) -> int:
+        return sum(order.weight for order in self._orders if isinstance(order, Send))
+
+    def _tokens(self, *, plain: bool) -> list[tuple[Queue, int, Token]]:
+        """Receipts with the queue as it is and the latest now; the plain ones are acks of messages of no group."""
+        found = []
+        for order in self._orders:
+            if isinstance(order, Settle) and order.queue.key in self._queues:
+                queue, now = self._queues[order.queue.key]
+                can_be_plain = self._short_acks and queue.kind is Kind.STANDARD
+                for settlement, token in zip(order.settlements, order.tokens, strict=True):
+                    if token is not None and (can_be_plain and type(settlement) is Ack) is plain:
+                        found.append((queue, now, token))
+        return found
+
+    def _plain_acks(self) -> dict[str, str]:
+        acks = [(queue, now, token) for queue, now, token in self._tokens(plain=True) if token[0] == queue.key]
+        if not acks:
+            return {}
+        return {
+            "seqs": numbers(token[1] for _, _, token in acks),
+            "keys": numbers(token[0] for _, _, token in acks),
+            "lease_nos": numbers(token[2] for _, _, token in acks),
+            "nows": numbers(now for _, now, _ in acks),
+            "untils": numbers(passing.until(queue, now) for queue, now, _ in acks),
+        }
 
     def _named_seqs(self) -> set[int]:
-        tokens = (token for order in self._orders if isinstance(order, Settle) for token in order.tokens)
-        return {token[1] for token in tokens if token is not None}
+        return {token[1] for _, _, token in self._tokens(plain=False)}
 
     def _parcel_queues(self) -> list[Queue]:
         return [
@@ -119,6 +195,7 @@ class Batch:
         return self._queues[named.key][0]
 
     async def _settle(self) -> None:
+        await self._find_late()
         for index, order in enumerate(self._orders):
             if not isinstance(order, Settle) or (queue := self._live(index, order.queue)) is None:
                 continue
@@ -129,11 +206,25 @@ class Batch:
             ]
             if self._tx.delivered:
                 await end_delivered(self._tx, self._directory, at=order.now, principal=order.principal)
+        if self._tx.overtaken:
+            raise Overtaken
+
+    async def _find_late(self) -> None:
+        """Messages whose ack did not go the shortest way, where it may still count."""
+        late = {
+            token[1]
+            for queue, _, token in self._tokens(plain=True)
+            if token[1] not in self._rows and queue.settings.late_ack is not LateAck.REFUSE
+        }
+        if late:
+            self._rows.update((row.seq, row) for row in await self._tx.load_named(late))
 
     def _send(self) -> None:
-        seqs = iter(self._seqs)
+        seqs = iter(self._own_seqs)
         for index, order in enumerate(self._orders):
-            if isinstance(order, Send):
+            if isinstance(order, Send) and order.catalog_version != self._catalog_version:
+                self._outcomes[index] = RoutesChanged()
+            elif isinstance(order, Send):
                 self._tx.events.extend(order.events)
                 intake = Intake(
                     self._tx, self._directory, self._sealer, seqs=seqs, memory=self._memory, now=order.now,
@@ -147,7 +238,7 @@ class Batch:
             if isinstance(order, Receive) and (queue := self._live(index, order.queue)) is not None:
                 chosen.append((index, (queue, order)))
         if chosen:
-            parts = await claiming.receive(self._tx, [one for _, one in chosen], self._sealer)
+            parts = await claiming.receive(self._tx, [one for _, one in chosen], self._sealer, self._early)
             for (index, _), leases in zip(chosen, parts, strict=True):
                 self._outcomes[index] = leases
 

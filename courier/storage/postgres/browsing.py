@@ -8,6 +8,7 @@ from courier.core.events import EventKind
 from courier.core.model import Kind, Message, Page, Queue, State
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Filter, Moved
+from courier.storage.postgres import bundles
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.ending import event, remove, transfer
 from courier.storage.postgres.link import Rows, Step
@@ -18,6 +19,10 @@ from courier.storage.postgres.transaction import Transaction
 
 SCAN_COUNT = 10_000
 CHUNK = 200
+BUNDLES = 25
+"""How many bundles are read at a time."""
+LOOKS = 2
+"""What somebody takes out of a bundle in the very moment in which it is looked for is found with the second look."""
 PAGE_BYTES = 16 * 1024 * 1024
 """A page ends early once it holds this much: ten large messages are as heavy as a thousand small ones."""
 
@@ -25,39 +30,80 @@ _CURSOR = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 _LARGEST = 2**63 - 1
 
 
-async def browse(pool: Pool, queue: Queue, found: Rows, where: Filter, *, limit: int) -> Page:
+async def browse(
+    pool: Pool, queue: Queue, found: Sequence[Rows], where: Filter, *, after: str | None, limit: int
+) -> Page:
     """One page, which starts with what was found; a filter looks at no more than SCAN_COUNT messages."""
     messages: list[Message] = []
     size = looked = 0
-    after: str | None = None
     while True:
-        for row in _read_all(found):
+        rows, is_end = merge(_read_all(found[0]), found[1], after, CHUNK)
+        for row in rows:
             if len(messages) == limit or size >= PAGE_BYTES or looked == SCAN_COUNT:
                 return Page(messages=messages, next=after)
             after, looked = _cursor(row), looked + 1
             if row.state in where.states and has_attribute(message := to_message(queue, row), where):
                 messages.append(message)
                 size += row.size
-        if len(found) < CHUNK:
+        if is_end:
             return Page(messages=messages)
-        (found,) = await pool.ask(ask_page(queue, after))
+        found = await pool.ask(*ask_page(queue, after))
 
 
-def ask_page(queue: Queue, after: str | None) -> Step:
+def ask_page(queue: Queue, after: str | None) -> tuple[Step, Step]:
+    """The questions for the next messages of a queue: those of their own, and bundles."""
+    where = _page(queue, after)
+    return (Q.page, {**where, "limit": CHUNK}), (Q.bundle_page, {**where, "span": bundles.MOST_MS, "limit": BUNDLES})
+
+
+def _page(queue: Queue, after: str | None) -> dict[str, int]:
     entered_at, seq = read_cursor(after) if after else (-1, -1)
-    return Q.page, {"queue": queue.key, "entered_at": entered_at, "seq": seq, "limit": CHUNK}
+    return {"queue": queue.key, "entered_at": entered_at, "seq": seq}
 
 
-def ask_id(queue: Queue, sealer: Sealer, message_id: str, *, after: str | None, limit: int) -> Step:
+def merge(rows: list[Row], found: Rows, after: str | None, limit: int) -> tuple[list[Row], bool]:
+    """The messages that come next, and whether they are the last; of neither kind more than is known of the other."""
+    waiting = [row for queue, _, _, content in found for row in bundles.unpack(queue, content)]
+    return merge_rows(rows, found, waiting, after, limit)
+
+
+def merge_rows(
+    rows: list[Row], found: Rows, waiting: list[Row], after: str | None, limit: int
+) -> tuple[list[Row], bool]:
+    start = read_cursor(after) if after else (-1, -1)
+    ends: list[tuple[int, int]] = []
+    if len(rows) >= limit:
+        ends.append(_age(rows[-1]))
+    if len(found) >= BUNDLES:
+        ends.append(max((found[-1][2], found[-1][1]), min(_age(row) for row in waiting if _age(row) > start)))
+    end = min(ends, default=None)
+    fresh = [row for row in waiting if _age(row) > start]
+    merged = sorted((row for row in (*rows, *fresh) if end is None or _age(row) <= end), key=_age)
+    return merged, end is None
+
+
+def _age(row: Row) -> tuple[int, int]:
+    return row.entered_at, row.seq
+
+
+def ask_id(queue: Queue, sealer: Sealer, message_id: str, *, after: str | None, limit: int) -> tuple[Step, Step]:
     """Messages of one id, oldest first: an id that we minted says where its message is."""
-    return Q.of_id, {
-        "queue": queue.key, "id": message_id.encode(), "limit": limit, "minted": sealer.seq_of(message_id) or 0,
-        "after": read_cursor(after)[1] if after else 0,
+    minted = sealer.seq_of(message_id) or 0
+    past = read_cursor(after)[1] if after else 0
+    of_id = Q.of_id, {
+        "queue": queue.key, "id": message_id.encode(), "limit": limit, "minted": minted, "after": past,
     }  # fmt: skip
+    return of_id, (Q.bundles_of, {"queue": queue.key, "seqs": numbers([minted] if minted > past else [])})
 
 
-def page_of_id(queue: Queue, found: Rows, where: Filter, *, limit: int) -> Page:
-    rows = _read_all(found)
+def of_id(found: Sequence[Rows], message_id: str) -> list[Row]:
+    """What the answers hold of that id."""
+    waiting = [row for queue, _, content in found[1] for row in bundles.unpack(queue, content)]
+    rows = [*_read_all(found[0]), *(row for row in waiting if row.id == message_id)]
+    return sorted(rows, key=lambda row: row.seq)
+
+
+def page_of_id(queue: Queue, rows: list[Row], where: Filter, *, limit: int) -> Page:
     shown = [to_message(queue, row) for row in rows[:limit] if row.state in where.states]
     matching = [message for message in shown if has_attribute(message, where)]
     return Page(messages=matching, next=_cursor(rows[limit - 1]) if len(rows) > limit else None)
@@ -94,15 +140,30 @@ def read_cursor(after: str) -> tuple[int, int]:
 
 async def page_of(tx: Transaction, queue: Queue, after: str | None, limit: int) -> tuple[list[Row], str | None]:
     """The next messages of a queue, locked, and where to go on after them."""
-    entered_at, seq = read_cursor(after) if after else (-1, -1)
-    rows = await tx.load(Q.locked_page, queue=queue.key, entered_at=entered_at, seq=seq, limit=limit)
-    return rows, _cursor(rows[-1]) if len(rows) == limit else None
+    where = _page(queue, after)
+    own, found = await tx.ask(
+        (Q.locked_page, {**where, "limit": limit}),
+        (Q.locked_bundle_page, {**where, "span": bundles.MOST_MS, "limit": BUNDLES}),
+    )
+    waiting = tx.open_bundles((key, seq, content) for key, seq, _, content in found)
+    rows, is_end = merge_rows(tx.adopt(own), found, waiting, after, limit)
+    if len(rows) > limit:
+        rows, is_end = rows[:limit], False
+    return rows, None if is_end else _cursor(rows[-1])
 
 
 async def chosen(tx: Transaction, queue: Queue, seqs: Sequence[int]) -> list[Row]:
     """Those of the named messages that are in the queue, each once."""
     possible = [seq for seq in dict.fromkeys(seqs) if 0 < seq <= _LARGEST]
-    found = {row.seq: row for row in await tx.load(Q.named, seqs=numbers(possible))}
+    found: dict[int, Row] = {}
+    for _ in range(LOOKS):
+        missing = numbers(seq for seq in possible if seq not in found)
+        held, own = await tx.ask(
+            (Q.locked_bundles_of, {"queue": queue.key, "seqs": missing}), (Q.named, {"seqs": missing})
+        )
+        found.update((row.seq, row) for row in (*tx.open_bundles(held), *tx.adopt(own)))
+        if len(found) == len(possible):
+            break
     return [found[seq] for seq in possible if seq in found and found[seq].queue == queue.key]
 
 

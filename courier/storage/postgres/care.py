@@ -7,6 +7,7 @@ import msgspec
 
 from courier.core.model import Kind, Queue
 from courier.storage.base import CannotOpen
+from courier.storage.postgres import bundles
 from courier.storage.postgres.link import Connection, connect
 from courier.storage.postgres.schema import migrate, migrations, space_of, version_of
 
@@ -14,6 +15,7 @@ TABLES = (
     "meta",
     "record",
     "message",
+    "bundle",
     "tally",
     "fifo",
     "dedup",
@@ -41,7 +43,8 @@ async def check(connection: Connection) -> list[str]:
     await connection.execute(_ONE_MOMENT)  # for all the looks, whatever the nodes do meanwhile
     try:
         await connection.execute("SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on")
-        return [*await _tallies(connection), *await _groups(connection), *await _journal(connection)]
+        looks = (_tallies, _bundles, _groups, _journal)
+        return [finding for look in looks for finding in await look(connection)]
     finally:
         await connection.execute("ROLLBACK")
 
@@ -49,8 +52,9 @@ async def check(connection: Connection) -> list[str]:
 async def _tallies(connection: Connection) -> list[str]:
     counted = await _by_queue(
         connection,
-        "SELECT queue, count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 0),"
-        " count(*) FILTER (WHERE state = 2), sum(size)::bigint FROM message GROUP BY queue",
+        "SELECT queue, sum(ready)::bigint, sum(delayed)::bigint, sum(leased)::bigint, sum(bytes)::bigint FROM ("
+        " SELECT queue, (state = 1)::int AS ready, (state = 0)::int AS delayed, (state = 2)::int AS leased,"
+        " size AS bytes FROM message UNION ALL SELECT queue, count, 0, 0, bytes FROM bundle) AS held GROUP BY queue",
     )
     stored = await _by_queue(
         connection,
@@ -66,6 +70,20 @@ async def _tallies(connection: Connection) -> list[str]:
 
 async def _by_queue(connection: Connection, sql: str) -> dict[int, list[int]]:
     return {key: figures for key, *figures in await (await connection.execute(sql.encode())).fetchall()}
+
+
+async def _bundles(connection: Connection) -> list[str]:
+    async with connection.cursor("bundle_check", binary=True) as cursor:
+        await cursor.execute("SELECT queue, seq, last, count, bytes, content FROM bundle")
+        async for queue, seq, last, count, size, content in cursor:
+            try:
+                rows = bundles.unpack(queue, content)
+            except msgspec.DecodeError:
+                return [f"the bundle of queue {queue} at seq {seq} cannot be read"]
+            seqs = [row.seq for row in rows]
+            if (min(seqs), max(seqs), len(seqs), sum(row.size for row in rows)) != (seq, last, count, size):
+                return [f"the bundle of queue {queue} at seq {seq} does not hold what it says"]
+    return []
 
 
 async def _groups(connection: Connection) -> list[str]:

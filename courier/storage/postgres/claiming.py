@@ -1,14 +1,14 @@
 """Messages on their way out: one claim for everybody who waits at this node, then each gets a part of it."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from courier.core.events import EventKind
 from courier.core.model import Kind, Lease, Queue, State
 from courier.core.receipts import Sealer
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.ending import event
-from courier.storage.postgres.link import ask
+from courier.storage.postgres.link import Rows, Step
 from courier.storage.postgres.orders import Receive
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.rows import Row, to_lease
@@ -16,34 +16,74 @@ from courier.storage.postgres.transaction import Transaction
 
 Orders = Sequence[tuple[Queue, Receive]]
 Group = tuple[bytes, list[int]]
+Claimed = dict[int, list[Row]]
+"""By queue, what is locked and ready, longest ready first."""
 
 
-async def receive(tx: Transaction, orders: Orders, sealer: Sealer) -> list[list[Lease]]:
-    """Lease what is ready, in the order of the orders."""
-    await tx.flush()
+async def receive(tx: Transaction, orders: Orders, sealer: Sealer, early: Claimed) -> list[list[Lease]]:
+    """Lease what is ready, in the order of the orders; `early` has what was claimed before anything else happened."""
     parts: list[list[Row]] = [[] for _ in orders]
     standard = [index for index, (queue, _) in enumerate(orders) if queue.kind is Kind.STANDARD]
     if standard:
-        await _share_out(tx, orders, standard, parts)
+        await _share_out(tx, orders, standard, parts, early)
     if len(standard) < len(orders):
         await _share_groups(tx, orders, [n for n in range(len(orders)) if n not in set(standard)], parts)
     return [_lease(tx, queue, order, rows, sealer) for (queue, order), rows in zip(orders, parts, strict=True)]
 
 
-async def _share_out(tx: Transaction, orders: Orders, chosen: list[int], parts: list[list[Row]]) -> None:
-    wanted: dict[int, int] = {}
-    for index in chosen:
-        queue, order = orders[index]
-        wanted[queue.key] = wanted.get(queue.key, 0) + order.limit
-    where = {"keys": numbers(wanted), "limits": numbers(wanted.values())}
-    (found,) = await ask(tx.connection, [(Q.claim, where)])
-    waiting: dict[int, deque[Row]] = {key: deque() for key in wanted}
-    for row in tx.adopt(found):
-        waiting[row.queue].append(row)
+def wanted(orders: Iterable[tuple[Queue, Receive]]) -> dict[int, int]:
+    """How many messages of each queue are asked for, standard queues only."""
+    limits: dict[int, int] = {}
+    for queue, order in orders:
+        if queue.kind is Kind.STANDARD:
+            limits[queue.key] = limits.get(queue.key, 0) + order.limit
+    return limits
+
+
+def look(limits: dict[int, int]) -> tuple[Step, Step]:
+    """The questions that lock what is ready: messages of their own, and bundles."""
+    where = {"keys": numbers(limits), "limits": numbers(limits.values())}
+    return (Q.claim, where), (Q.claim_bundles, {**where, "since": numbers(0 for _ in limits)})
+
+
+def sort_out(tx: Transaction, limits: dict[int, int], rows: Rows, found: Rows) -> Claimed:
+    """What was found of each queue, longest ready first, no more than asked for."""
+    claimed: Claimed = {key: [] for key in limits}
+    for row in (*tx.adopt(rows), *tx.open_bundles(found)):
+        claimed[row.queue].append(row)
+    for key, line in claimed.items():
+        line.sort(key=_readiness)
+        del line[limits[key] :]
+    return claimed
+
+
+def _readiness(row: Row) -> tuple[int, int]:
+    return row.due_at, row.seq
+
+
+async def claim(tx: Transaction, limits: dict[int, int]) -> Claimed:
+    """What is ready of each queue, as it stands now, locked."""
+    await tx.flush()
+    rows, found = await tx.ask(*look(limits))
+    return sort_out(tx, limits, rows, found)
+
+
+async def _share_out(
+    tx: Transaction, orders: Orders, chosen: list[int], parts: list[list[Row]], early: Claimed
+) -> None:
+    limits = wanted(orders[index] for index in chosen)
+    missing = {key: most for key, most in limits.items() if _is_short(tx, key, most, early)}
+    late = await claim(tx, missing) if missing else {}
+    waiting = {key: deque(late[key] if key in late else early[key]) for key in limits}
     for index in chosen:
         queue, order = orders[index]
         line = waiting[queue.key]
         parts[index] = [line.popleft() for _ in range(min(order.limit, len(line)))]
+
+
+def _is_short(tx: Transaction, key: int, most: int, early: Claimed) -> bool:
+    """Whether there may be more to be had than was found early; what was sent since then comes after that anyway."""
+    return key not in early or (len(early[key]) < most and key in tx.ready)
 
 
 async def _share_groups(tx: Transaction, orders: Orders, chosen: list[int], parts: list[list[Row]]) -> None:
@@ -80,7 +120,7 @@ async def _free_groups(tx: Transaction, orders: Orders) -> dict[int, deque[Group
         "keys": numbers(most), "limits": numbers(most.values()), "rooms": numbers(room[key] for key in most),
         "nows": numbers(nows[key] for key in most),
     }  # fmt: skip
-    (found,) = await ask(tx.connection, [(Q.claim_groups, where)])
+    found = await tx.after_writing(Q.claim_groups, **where)
     groups: dict[int, deque[Group]] = {key: deque() for key in most}
     blocked: set[tuple[int, bytes]] = set()
     for key, grp, seq, state in found:

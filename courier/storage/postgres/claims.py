@@ -17,7 +17,7 @@ from courier.storage.base import Directory
 from courier.storage.postgres import claiming
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.ending import end_delivered, event
-from courier.storage.postgres.link import Rows, ask
+from courier.storage.postgres.link import Rows
 from courier.storage.postgres.orders import Receive
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
@@ -145,7 +145,7 @@ async def take_part(
 ) -> Claim | None:
     """Add a part to a claim; the claim once it is complete."""
     where = {"queue": queue.key, "job": job, "number": number}
-    jobs, claims = await ask(tx.connection, [(Q.lock_job, where), (Q.read_claim, where)])
+    jobs, claims = await tx.ask((Q.lock_job, where), (Q.read_claim, where))
     if number <= _check_epoch(jobs, job, epoch).done:
         raise ClaimGone(job, number)
     count, size, claimed_at, wanted, complete = claims[0][1:6] if claims else (0, 0, now, limit, False)
@@ -174,7 +174,7 @@ async def _take(tx: Transaction, queue: Queue, room: int, now: int, principal: s
     """Messages that can be had, locked."""
     if queue.kind is Kind.FIFO:
         return await claiming.take_groups(tx, queue, Receive(queue, room, 0, None, now, principal))
-    return await tx.load(Q.ready_facts, queue=queue.key, limit=room)
+    return (await claiming.claim(tx, {queue.key: room}))[queue.key]
 
 
 def _lease(tx: Transaction, queue: Queue, rows: list[Row], claim: dict[str, Json], now: int, principal: str) -> None:
@@ -211,7 +211,7 @@ async def end_part(tx: Transaction, queue: Queue, directory: Directory, *, now: 
 
 
 async def _ask(tx: Transaction, sql: str, **params: object) -> Rows:
-    return (await ask(tx.connection, [(sql, params)]))[0]
+    return (await tx.ask((sql, params)))[0]
 
 
 def _job(row: tuple[object, ...], claims: tuple[Claim, ...] = ()) -> Job:

@@ -1,8 +1,10 @@
 """Group commit: everybody who waits at this node shares one transaction, and so one trip to the disk.
 
-While one transaction is under way, whoever comes waits for the next. An order that raises is undone alone: the
-transaction is rolled back and every order of the batch runs again, each in a transaction of its own. A connection that
-is lost takes its batch with it: nobody can know whether the commit arrived, so nobody hears of success.
+Two transactions may be under way, on two connections: while one is at the disk, the next is made. Whoever comes then
+waits for the one after that. Receivers are all in one of them, so that there is one claim for all. An order that raises
+is undone alone: the transaction is rolled back and every order of the batch runs again, each in a transaction of its
+own. A connection that is lost takes its batch with it: nobody can know whether the commit arrived, so nobody hears of
+success.
 """
 
 import asyncio
@@ -21,14 +23,16 @@ from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Signals
 from courier.storage.metrics import Metrics
 from courier.storage.postgres.agenda import Agenda
-from courier.storage.postgres.batch import Again, Batch
+from courier.storage.postgres.batch import Again, Batch, Overtaken
 from courier.storage.postgres.link import Connection, Step, connect, is_collision, is_usable, refusal
-from courier.storage.postgres.orders import Order
+from courier.storage.postgres.orders import Order, Receive
 from courier.storage.postgres.queries import Q
+from courier.storage.postgres.seqs import Seqs
 from courier.storage.postgres.transaction import StaleCatalog, Transaction
 
 MOST_ORDERS = 1_000
 MOST_MESSAGES = 2_000
+LANES = 2
 TRIES = 8
 RECONNECT_SECONDS = 0.5
 NOTICE_BYTES = 7_000
@@ -88,67 +92,125 @@ class GroupCommit:
 
     def __init__(self, circle: Circle, sealer: Sealer) -> None:
         self.failure: str | None = None
-        self._circle = circle
-        self._sealer = sealer
-        self._connection: Connection | None = None
+        self.circle = circle
+        self.sealer = sealer
+        self.seqs = Seqs(asyncio.get_running_loop().time)
+        self.retry_at = 0.0
         self._pending: list[Waiting] = []
-        self._running: asyncio.Task[None] | None = None
-        self._retry_at = 0.0
+        self._idle = [Lane(self) for _ in range(LANES)]
+        self._running: dict[asyncio.Task[None], list[Waiting]] = {}
+        self._starting = False
+        self._claiming = False
 
     async def submit(self, order: Order) -> Any:
         """Run an order in the next commit; returns, or raises what it raised, once that is durable."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
         self._pending.append((order, future))
-        if self._running is None:
-            self._running = asyncio.create_task(self._run())
+        if not self._starting:
+            self._starting = True
+            loop.call_soon(self._start)  # whoever comes in the same instant comes along
         return await future
 
     async def close(self) -> None:
         """Finish what is in hand."""
-        while self._running is not None:
-            await asyncio.wait([self._running])
-        await self._disconnect()
-
-    async def _run(self) -> None:
-        try:
-            while batch := self._take():
-                await self._commit(batch)
-        finally:
-            self._running = None
-            self._give_up()
+        while self._running or self._starting:
+            await asyncio.wait(self._running) if self._running else await asyncio.sleep(0)
+        self._give_up()
+        for lane in self._idle:
+            await lane.disconnect()
 
     def _give_up(self) -> None:
-        """Only when the task itself was cancelled or has a bug is anybody left."""
         for _, future in self._pending:
             if not future.done():
                 future.set_exception(Unavailable("the store is closing"))
         self._pending = []
 
+    # -- who goes when ----------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Send off a batch, if there is a lane for it and enough to make it worth a commit."""
+        self._starting = False
+        if not self._idle or not self._is_worth_it():
+            return
+        batch = self._take()
+        if batch:
+            lane = self._idle.pop()
+            claims = any(type(order) is Receive for order, _ in batch)
+            self._claiming = self._claiming or claims
+            task = asyncio.create_task(lane.commit(batch))
+            self._running[task] = batch
+            task.add_done_callback(lambda done: self._ended(done, lane, claims=claims))
+
+    def _is_worth_it(self) -> bool:
+        """A second commit at a time must be as large as the first: many small ones cost more than they gain."""
+        return all(len(self._pending) >= len(batch) for batch in self._running.values())
+
+    def _ended(self, task: asyncio.Task[None], lane: "Lane", *, claims: bool) -> None:
+        del self._running[task]
+        self._idle.append(lane)
+        if claims:
+            self._claiming = False
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a batch could not be carried out", exc_info=error)
+        self._start()
+
     def _take(self) -> list[Waiting]:
         """As many of those who wait as fit into one transaction; at least the first."""
-        self._pending = [waiting for waiting in self._pending if not waiting[1].done()]
+        batch: list[Waiting] = []
+        left: list[Waiting] = []
         weight = 0
-        for count, (order, _) in enumerate(self._pending[:MOST_ORDERS]):
+        for waiting in self._pending:
+            order, future = waiting
+            if future.done():
+                continue
             weight += order.weight
-            if count and weight > MOST_MESSAGES:
-                break
-        else:
-            count = min(len(self._pending), MOST_ORDERS)
-        batch, self._pending = self._pending[:count], self._pending[count:]
+            is_full = len(batch) >= MOST_ORDERS or (batch and weight > MOST_MESSAGES)
+            if is_full or (self._claiming and type(order) is Receive):
+                left.append(waiting)
+            else:
+                batch.append(waiting)
+        self._pending = left
         return batch
 
-    async def _commit(self, batch: list[Waiting]) -> None:
-        orders = [order for order, _ in batch]
-        try:
-            outcomes = await self._transact(orders)
-        except (Unavailable, psycopg.Error) as error:
-            if len(batch) == 1 or isinstance(error, Unavailable):
-                outcomes = [error if isinstance(error, Unavailable) else refusal(error)] * len(batch)
+    def answer(self, batch: list[Waiting], outcomes: Sequence[Any]) -> None:
+        again = [waiting for waiting, outcome in zip(batch, outcomes, strict=True) if isinstance(outcome, Again)]
+        self._pending = again + self._pending
+        for (_, future), outcome in zip(batch, outcomes, strict=True):
+            if future.done() or isinstance(outcome, Again):
+                continue
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
             else:
-                outcomes = [await self._alone(order) for order in orders]
+                future.set_result(outcome)
+
+
+class Lane:
+    """One of the node's ways to the database: a connection, and one transaction at a time."""
+
+    def __init__(self, group: GroupCommit) -> None:
+        self._group = group
+        self._circle = group.circle
+        self._connection: Connection | None = None
+
+    async def commit(self, batch: list[Waiting]) -> None:
+        """Carry out a batch and answer everybody in it."""
+        orders = [order for order, _ in batch]
+        outcomes: Sequence[Any] = [Unavailable("the store is closing")] * len(batch)
+        try:
+            outcomes = await self._outcomes(orders)
+        finally:
+            self._group.answer(batch, outcomes)
+
+    async def _outcomes(self, orders: Sequence[Order]) -> Sequence[Any]:
+        try:
+            return await self._transact(orders)
+        except (Unavailable, psycopg.Error) as error:
+            if len(orders) == 1 or isinstance(error, Unavailable):
+                return [error if isinstance(error, Unavailable) else refusal(error)] * len(orders)
         except Exception:
-            outcomes = [await self._alone(order) for order in orders]
-        self._answer(batch, outcomes)
+            log.debug("a batch is carried out one by one", exc_info=True)
+        return [await self._alone(order) for order in orders]
 
     async def _alone(self, order: Order) -> Any:
         try:
@@ -161,32 +223,23 @@ class GroupCommit:
             log.exception("an order could not be carried out")
             return error
 
-    def _answer(self, batch: list[Waiting], outcomes: Sequence[Any]) -> None:
-        again = [waiting for waiting, outcome in zip(batch, outcomes, strict=True) if isinstance(outcome, Again)]
-        self._pending = again + self._pending
-        for (_, future), outcome in zip(batch, outcomes, strict=True):
-            if future.done() or isinstance(outcome, Again):
-                continue
-            if isinstance(outcome, BaseException):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-
-    # -- one transaction --------------------------------------------------------------------------------------
-
     async def _transact(self, orders: Sequence[Order]) -> list[Any]:
         """All of the orders, tried again where another node stood in the way; raises Unavailable without a database."""
+        short_acks = True
         for _ in range(TRIES):
             connection = await self._connected()
             try:
-                return await self._attempt(connection, orders)
+                return await self._attempt(connection, orders, short_acks=short_acks)
             except StaleCatalog:
                 await self._roll_back()
                 await self._circle.refresh()
+            except Overtaken:
+                await self._roll_back()
+                short_acks = False
             except psycopg.Error as error:
                 await self._roll_back()
                 if self._connection is None:
-                    self.failure = str(refusal(error))
+                    self._group.failure = str(refusal(error))
                     raise refusal(error) from error
                 if not is_collision(error):
                     raise
@@ -195,14 +248,15 @@ class GroupCommit:
                 raise
         raise Unavailable("the database is too busy to decide; try again")
 
-    async def _attempt(self, connection: Connection, orders: Sequence[Order]) -> list[Any]:
-        circle = self._circle
+    async def _attempt(self, connection: Connection, orders: Sequence[Order], *, short_acks: bool) -> list[Any]:
+        group, circle = self._group, self._circle
         tx = Transaction(connection, circle.space)
-        outcomes = await Batch(tx, orders, circle.directory, self._sealer).run(circle.catalog_version)
+        batch = Batch(tx, orders, circle.directory, group.sealer, group.seqs, short_acks=short_acks)
+        outcomes = await batch.run(circle.catalog_version)
         started = perf_counter()
         wrote = await tx.commit(notice=circle.notice(tx.ready))
         circle.committed(tx, wrote, len(orders), perf_counter() - started)
-        self.failure = None
+        group.failure = None
         return outcomes
 
     async def _roll_back(self) -> None:
@@ -211,25 +265,24 @@ class GroupCommit:
             with contextlib.suppress(psycopg.Error):
                 await self._connection.execute("ROLLBACK")
                 return
-        await self._disconnect()
+        await self.disconnect()
 
     async def _connected(self) -> Connection:
         if is_usable(self._connection):
             return self._connection
-        await self._disconnect()
-        loop = asyncio.get_running_loop()
-        if loop.time() < self._retry_at:
-            raise Unavailable(self.failure or "the database cannot be reached")
-        self._retry_at = loop.time() + RECONNECT_SECONDS
+        await self.disconnect()
+        group, loop = self._group, asyncio.get_running_loop()
+        if loop.time() < group.retry_at:
+            raise Unavailable(group.failure or "the database cannot be reached")
         try:
             self._connection = await connect(self._circle.url)
         except psycopg.Error as error:
-            self.failure = f"the database cannot be reached: {error}"
-            raise Unavailable(self.failure) from error
-        self._retry_at = 0.0
+            group.retry_at = loop.time() + RECONNECT_SECONDS
+            group.failure = f"the database cannot be reached: {error}"
+            raise Unavailable(group.failure) from error
         return self._connection
 
-    async def _disconnect(self) -> None:
+    async def disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()

@@ -15,6 +15,8 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     now: int
     principal: str
     events: Sequence[Event]
+    catalog_version: int
+    """The control plane by which the parcels were addressed."""
 
     @property
     def weight(self) -> int:

@@ -1,14 +1,16 @@
 """What the passing of time does to a queue: delays and leases end, messages grow too old."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from courier.core.events import EventKind
 from courier.core.model import Kind, Queue, State
 from courier.core.retry import Again, after_failure
 from courier.storage.base import Directory
+from courier.storage.postgres import bundles
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.ending import TOO_OLD, bury, dead_letter_queue, event, put_back, remove
-from courier.storage.postgres.link import Rows, Step, ask
+from courier.storage.postgres.link import Rows, Step
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.rows import Row
 from courier.storage.postgres.transaction import Transaction
@@ -19,14 +21,20 @@ STEP = 2_000
 ENDED, AGED, DELAYED = 0, 1, 2
 
 
-def look(queues: Mapping[int, tuple[Queue, int]]) -> Step:
-    """The question what time has done to these queues, each by its own now."""
-    return Q.due, {
+def look(queues: Mapping[int, tuple[Queue, int]]) -> tuple[Step, Step]:
+    """The questions what time has done to these queues, each by its own now: to messages, and to bundles of them."""
+    where = {
         "keys": numbers(queues),
         "nows": numbers(now for _, now in queues.values()),
-        "untils": numbers(now - queue.settings.retention_ms for queue, now in queues.values()),
+        "untils": numbers(until(queue, now) for queue, now in queues.values()),
         "step": STEP,
     }
+    return (Q.due, where), (Q.aged_bundles, {**where, "step": STEP // bundles.MOST_MESSAGES})
+
+
+def until(queue: Queue, now: int) -> int:
+    """What came then or earlier is too old now."""
+    return now - queue.settings.retention_ms
 
 
 def fifo_keys(queues: Iterable[Queue], directory: Directory) -> set[int]:
@@ -35,13 +43,17 @@ def fifo_keys(queues: Iterable[Queue], directory: Directory) -> set[int]:
     return {queue.key for queue in reached if queue is not None and queue.kind is Kind.FIFO}
 
 
-def apply_time(tx: Transaction, found: Rows, queues: Mapping[int, tuple[Queue, int]], directory: Directory) -> set[int]:
+def apply_time(
+    tx: Transaction, found: Rows, aged: Rows, queues: Mapping[int, tuple[Queue, int]], directory: Directory
+) -> set[int]:
     """Do what `look` has found; the keys of queues that have more to be done than one step."""
     kinds: dict[tuple[int, int], list[Row]] = {}
     for kind, *facts in found:
         (row,) = tx.adopt([tuple(facts)])
         kinds.setdefault((facts[1], kind), []).append(row)
     unfinished = {key for (key, _), rows in kinds.items() if len(rows) >= STEP}
+    if aged:
+        unfinished |= _open_aged(tx, aged, queues, kinds)
     for key, (queue, now) in queues.items():
         if ended := kinds.get((key, ENDED)):
             _end_leases(tx, queue, ended, directory, now)
@@ -50,6 +62,21 @@ def apply_time(tx: Transaction, found: Rows, queues: Mapping[int, tuple[Queue, i
             _discard_aged(tx, queue, kinds.get((key, AGED), []))
             _end_delays(tx, queue, kinds.get((key, DELAYED), []))
     return unfinished
+
+
+def _open_aged(
+    tx: Transaction, found: Rows, queues: Mapping[int, tuple[Queue, int]], kinds: dict[tuple[int, int], list[Row]]
+) -> set[int]:
+    """Add what is too old in bundles to what is too old by itself; the queues of which there may be more."""
+    for row in tx.open_bundles(found):
+        queue, now = queues[row.queue]
+        if row.entered_at <= until(queue, now):
+            kinds.setdefault((row.queue, AGED), []).append(row)
+    for (_, kind), rows in kinds.items():
+        if kind == AGED:
+            rows.sort(key=lambda row: (row.discard_at is not None, row.discard_at or row.entered_at, row.seq))
+    counts = Counter(queue for queue, _, _ in found)
+    return {key for key, count in counts.items() if count >= STEP // bundles.MOST_MESSAGES}
 
 
 def _end_leases(tx: Transaction, queue: Queue, rows: list[Row], directory: Directory, now: int) -> None:
@@ -83,11 +110,10 @@ def _end_delays(tx: Transaction, queue: Queue, rows: list[Row]) -> None:
 
 async def next_dues(tx: Transaction, queues: Iterable[Queue]) -> dict[int, int]:
     """When time will next change each queue, where it will at all."""
-    await tx.flush()
     chosen = list(queues)
     where = {
         "keys": numbers(queue.key for queue in chosen),
         "retentions": numbers(queue.settings.retention_ms for queue in chosen),
     }
-    (found,) = await ask(tx.connection, [(Q.next_due, where)])
+    found = await tx.after_writing(Q.next_due, **where)
     return {key: due for key, due in found if due is not None}

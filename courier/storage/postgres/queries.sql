@@ -2,9 +2,15 @@
 -- Nobody else holds this lock until the transaction ends.
 SELECT pg_advisory_xact_lock((:space)::int, key) FROM unnest((:keys)::int[]) AS key ORDER BY key;
 
--- name: share_catalog
--- The control plane stays as it is until the transaction ends, and this is its version.
-SELECT pg_advisory_xact_lock_shared((:space)::int, 0);
+-- name: enter
+-- The control plane stays as it is until the transaction ends; fails where it is not the one that is known.
+SELECT enter((:space)::int, :version);
+
+-- name: seal
+-- Figures and events of a transaction, which is about to be committed.
+SELECT seal((:space)::int, (:keys)::int[], (:ready)::bigint[], (:delayed)::bigint[], (:leased)::bigint[],
+            (:bytes)::bigint[], (:sent)::bigint[], (:acked)::bigint[], (:dead)::bigint[], (:counts)::int[],
+            (:ats)::bigint[], (:events)::bytea[]);
 
 -- name: catalog_version
 SELECT coalesce((SELECT convert_from(value, 'UTF8')::bigint FROM meta WHERE name = 'catalog_version'), 0);
@@ -37,6 +43,13 @@ LATERAL (
     ) AS delayed
 ) AS due;
 
+-- name: aged_bundles
+-- Bundles with messages that are too old.
+SELECT b.* FROM unnest((:keys)::int[], (:untils)::bigint[]) AS k (queue, until), LATERAL (
+    SELECT queue, seq, content FROM bundle WHERE bundle.queue = k.queue AND entered_at <= k.until
+    ORDER BY entered_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
+) AS b;
+
 -- name: next_due
 -- When time will next change each of these queues.
 SELECT k.queue, least(
@@ -45,7 +58,8 @@ SELECT k.queue, least(
     (SELECT discard_at FROM message WHERE message.queue = k.queue AND discard_at IS NOT NULL
      ORDER BY discard_at LIMIT 1),
     (SELECT entered_at FROM message WHERE message.queue = k.queue AND discard_at IS NULL
-     ORDER BY entered_at LIMIT 1) + k.retention
+     ORDER BY entered_at LIMIT 1) + k.retention,
+    (SELECT entered_at FROM bundle WHERE bundle.queue = k.queue ORDER BY entered_at LIMIT 1) + k.retention
 ) FROM unnest((:keys)::int[], (:retentions)::bigint[]) AS k (queue, retention);
 
 -- name: pending_queues
@@ -69,7 +83,12 @@ WITH RECURSIVE found AS (
     SELECT (SELECT message.queue FROM message WHERE state = 1 AND message.queue > found.queue
             ORDER BY message.queue LIMIT 1)
     FROM found WHERE found.queue IS NOT NULL
-) SELECT queue FROM found WHERE queue IS NOT NULL;
+), bundled AS (
+    (SELECT queue FROM bundle ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT bundle.queue FROM bundle WHERE bundle.queue > bundled.queue ORDER BY bundle.queue LIMIT 1)
+    FROM bundled WHERE bundled.queue IS NOT NULL
+) SELECT queue FROM found WHERE queue IS NOT NULL UNION SELECT queue FROM bundled WHERE queue IS NOT NULL;
 
 -- name: claim
 -- One claim for all who wait at this node, longest ready first.
@@ -77,6 +96,18 @@ SELECT m.* FROM unnest((:keys)::int[], (:limits)::int[]) AS k (queue, most), LAT
     SELECT {whole} FROM message WHERE message.queue = k.queue AND state = 1
     ORDER BY due_at, seq LIMIT k.most FOR UPDATE SKIP LOCKED
 ) AS m;
+
+-- name: claim_bundles
+SELECT * FROM claim_bundles((:keys)::int[], (:limits)::int[], (:since)::bigint[]);
+
+-- name: ack
+-- The shortest way of an ack: what is leased under that number, and neither its lease nor it itself has come to its end.
+DELETE FROM message
+USING unnest((:seqs)::bigint[], (:keys)::int[], (:lease_nos)::int[], (:nows)::bigint[], (:untils)::bigint[])
+    AS k (key, place, number, now, until)
+WHERE seq = k.key AND queue = k.place AND state = 2 AND lease_no = k.number AND due_at > k.now
+  AND CASE WHEN discard_at IS NULL THEN entered_at > k.until ELSE discard_at > k.now END
+RETURNING {facts};
 
 -- name: claim_groups
 -- The heads of FIFO groups that nobody holds; the queues are locked.
@@ -128,6 +159,40 @@ SELECT {whole} FROM (
      ORDER BY entered_at, seq LIMIT :limit)
 ) AS both_kinds ORDER BY entered_at, seq LIMIT :limit;
 
+-- name: bundle_page
+-- Bundles with messages after (:entered_at, :seq); they may begin a little before.
+SELECT queue, seq, entered_at, content FROM bundle
+WHERE queue = :queue AND entered_at >= (:entered_at)::bigint - :span AND (newest_at, last) > (:entered_at, :seq)
+ORDER BY entered_at, seq LIMIT :limit;
+
+-- name: locked_bundle_page
+SELECT queue, seq, entered_at, content FROM bundle
+WHERE queue = :queue AND entered_at >= (:entered_at)::bigint - :span AND (newest_at, last) > (:entered_at, :seq)
+ORDER BY entered_at, seq LIMIT :limit FOR UPDATE;
+
+-- name: bundles_of
+-- The bundles that may hold these messages; what several nodes send at the same time can overlap a little.
+SELECT queue, seq, content FROM bundle WHERE queue = :queue AND seq IN (
+    SELECT near.seq FROM unnest((:seqs)::bigint[]) AS named (seq), LATERAL (
+        SELECT seq, last FROM bundle WHERE queue = :queue AND bundle.seq <= named.seq ORDER BY bundle.seq DESC LIMIT 8
+    ) AS near WHERE near.last >= named.seq
+) ORDER BY seq;
+
+-- name: locked_bundles_of
+SELECT queue, seq, content FROM bundle WHERE queue = :queue AND seq IN (
+    SELECT near.seq FROM unnest((:seqs)::bigint[]) AS named (seq), LATERAL (
+        SELECT seq, last FROM bundle WHERE queue = :queue AND bundle.seq <= named.seq ORDER BY bundle.seq DESC LIMIT 8
+    ) AS near WHERE near.last >= named.seq
+) ORDER BY seq FOR UPDATE;
+
+-- name: insert_bundles
+INSERT INTO bundle (queue, seq, last, entered_at, newest_at, count, bytes, content)
+SELECT * FROM unnest((:queues)::int[], (:seqs)::bigint[], (:lasts)::bigint[], (:entered_ats)::bigint[],
+                     (:newest_ats)::bigint[], (:counts)::int[], (:sizes)::bigint[], (:contents)::bytea[]);
+
+-- name: delete_bundles
+DELETE FROM bundle USING unnest((:queues)::int[], (:seqs)::bigint[]) AS k (place, key) WHERE queue = place AND seq = key;
+
 -- name: of_id
 -- Messages of one id: the senders' own, and the one that a minted id leads to.
 (SELECT {whole} FROM message WHERE queue = :queue AND given AND id = :id AND seq > :after ORDER BY seq LIMIT :limit)
@@ -136,7 +201,7 @@ UNION
 ORDER BY seq LIMIT :limit;
 
 -- name: next_seqs
-SELECT nextval('message_seq') FROM generate_series(1, (:count)::int);
+SELECT array_agg(nextval('message_seq')) FROM generate_series(1, (:count)::int);
 
 -- name: last_seq
 SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM message_seq;
@@ -145,13 +210,12 @@ SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM message_seq;
 SELECT nextval('queue_key');
 
 -- name: insert_messages
-INSERT INTO message (seq, queue, state, attempts, lease_no, size, due_at, entered_at, discard_at, origin, given, id,
-                     grp, content)
-SELECT seq, queue, state, 0, 0, size, due_at, entered_at, discard_at, origin, given, id, grp, content
-FROM unnest((:seqs)::bigint[], (:queues)::int[], (:states)::smallint[], (:sizes)::int[], (:due_ats)::bigint[],
-            (:entered_ats)::bigint[], (:discard_ats)::bigint[], (:origins)::bigint[], (:givens)::boolean[],
-            (:ids)::bytea[], (:grps)::bytea[], (:contents)::bytea[])
-    AS new (seq, queue, state, size, due_at, entered_at, discard_at, origin, given, id, grp, content);
+INSERT INTO message (seq, queue, state, size, due_at, entered_at, discard_at, origin, given, id, grp, content,
+                     attempts, lease_no, death)
+SELECT * FROM unnest((:seqs)::bigint[], (:queues)::int[], (:states)::smallint[], (:sizes)::int[], (:due_ats)::bigint[],
+                     (:entered_ats)::bigint[], (:discard_ats)::bigint[], (:origins)::bigint[], (:givens)::boolean[],
+                     (:ids)::bytea[], (:grps)::bytea[], (:contents)::bytea[], (:attempts)::int[],
+                     (:lease_nos)::int[], (:deaths)::bytea[]);
 
 -- name: change_messages
 -- A lease, its end, an extension: all that changes while a message stays in its queue.
@@ -210,38 +274,15 @@ DELETE FROM dedup WHERE (queue, dedup_id) IN (
     SELECT queue, dedup_id FROM dedup WHERE until_at <= :now ORDER BY until_at LIMIT :limit FOR UPDATE SKIP LOCKED
 );
 
--- name: add_tallies
--- The journal's lock is held, so that nobody else adds to the same figures.
-WITH present AS (
-    SELECT k.queue, newest.version, coalesce(newest.ready, 0) + k.ready AS ready,
-           coalesce(newest.delayed, 0) + k.delayed AS delayed, coalesce(newest.leased, 0) + k.leased AS leased,
-           coalesce(newest.bytes, 0) + k.bytes AS bytes, coalesce(newest.sent, 0) + k.sent AS sent,
-           coalesce(newest.acked, 0) + k.acked AS acked, coalesce(newest.dead, 0) + k.dead AS dead
-    FROM unnest((:keys)::int[], (:ready)::bigint[], (:delayed)::bigint[], (:leased)::bigint[], (:bytes)::bigint[],
-                (:sent)::bigint[], (:acked)::bigint[], (:dead)::bigint[])
-        AS k (queue, ready, delayed, leased, bytes, sent, acked, dead)
-    LEFT JOIN LATERAL (
-        SELECT * FROM tally WHERE tally.queue = k.queue ORDER BY version DESC LIMIT 1
-    ) AS newest ON TRUE
-), past AS (
-    DELETE FROM tally USING present WHERE tally.queue = present.queue AND tally.version = present.version
-)
-INSERT INTO tally (queue, ready, delayed, leased, bytes, sent, acked, dead)
-SELECT queue, ready, delayed, leased, bytes, sent, acked, dead FROM present;
-
 -- name: delete_tallies
 DELETE FROM tally WHERE queue = :queue;
 
 -- name: counters
 SELECT ready, delayed, leased, bytes, sent, acked, dead, least(
     (SELECT entered_at FROM message WHERE queue = :queue AND discard_at IS NULL ORDER BY entered_at LIMIT 1),
-    (SELECT entered_at FROM message WHERE queue = :queue AND discard_at IS NOT NULL ORDER BY entered_at LIMIT 1)
+    (SELECT entered_at FROM message WHERE queue = :queue AND discard_at IS NOT NULL ORDER BY entered_at LIMIT 1),
+    (SELECT entered_at FROM bundle WHERE queue = :queue ORDER BY entered_at LIMIT 1)
 ) FROM tally WHERE queue = :queue ORDER BY version DESC LIMIT 1;
-
--- name: insert_journal
--- The journal's lock is held: nobody else can take the same offsets, and nobody commits later ones earlier.
-INSERT INTO journal (start, count, at, size, events)
-SELECT coalesce((SELECT start + count FROM journal ORDER BY start DESC LIMIT 1), 0), :count, :at, :size, :events;
 
 -- name: span
 SELECT (SELECT start FROM journal ORDER BY start LIMIT 1) AS oldest, start + count AS next
@@ -307,16 +348,14 @@ INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING;
 SELECT EXISTS (SELECT FROM message WHERE queue = :queue AND state = 2 AND due_at <= :now)
     OR EXISTS (SELECT FROM message WHERE queue = :queue AND state = 0 AND due_at <= :now)
     OR EXISTS (SELECT FROM message WHERE queue = :queue AND discard_at IS NOT NULL AND discard_at <= :now)
-    OR EXISTS (SELECT FROM message WHERE queue = :queue AND discard_at IS NULL AND entered_at <= :until);
+    OR EXISTS (SELECT FROM message WHERE queue = :queue AND discard_at IS NULL AND entered_at <= :until)
+    OR EXISTS (SELECT FROM bundle WHERE queue = :queue AND entered_at <= :until);
 
 -- name: slot_owner
 SELECT kind, tenant, id FROM record WHERE slot = :slot;
 
 -- name: tallied_queues
 SELECT DISTINCT queue FROM tally;
-
--- name: nothing
-SELECT 1;
 
 -- name: read_job
 SELECT name, epoch, done, opened_at FROM job WHERE queue = :queue AND name = :job;
@@ -380,10 +419,6 @@ WHERE queue = :queue AND job = :job AND number = :number AND first < :stop AND f
 
 -- name: delete_claim_part
 DELETE FROM claim_part WHERE queue = :queue AND job = :job AND number = :number AND first = :first;
-
--- name: ready_facts
-SELECT {facts} FROM message WHERE queue = :queue AND state = 1
-ORDER BY due_at, seq LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- name: claimed_messages
 -- Of the named messages those that are still held by a claim.

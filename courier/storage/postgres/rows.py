@@ -26,16 +26,16 @@ class Content(msgspec.Struct, array_like=True, frozen=True, gc=False):
 _content = msgspec.msgpack.Decoder(Content).decode
 
 
-def pack(draft: Draft, *, sent_at: int, delay_ms: int) -> bytes:
-    return encode(Content(draft.body, draft.content_type, sent_at, delay_ms, draft.attributes, draft.trace))
+def content_of(draft: Draft, *, sent_at: int, delay_ms: int) -> Content:
+    return Content(draft.body, draft.content_type, sent_at, delay_ms, draft.attributes, draft.trace)
 
 
 class Row:
     """A message in the hands of a transaction, as it will stand when that commits."""
 
     __slots__ = (
-        "attempts", "content", "death", "discard_at", "due_at", "entered_at", "grp", "id", "lease_no", "origin",
-        "queue", "seq", "size", "state",
+        "attempts", "content", "death", "discard_at", "due_at", "entered_at", "grp", "id", "lease_no", "loose",
+        "origin", "queue", "seq", "size", "state",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +69,7 @@ class Row:
         self.origin = origin
         self.death = death
         self.content = content
+        self.loose = False  # it has left a bundle and has no row of its own yet
 
     def ends_at(self, queue: Queue) -> int:
         """When it is too old to keep."""

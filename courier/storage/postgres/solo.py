@@ -25,7 +25,7 @@ async def alone(
             tx = Transaction(connection, circle.space)
             fifo_keys = [queue.key for queue in queues() if queue.kind is Kind.FIFO]
             try:
-                await tx.begin(catalog_version=circle.catalog_version, fifo_keys=fifo_keys, steps=())
+                tx.open(catalog_version=circle.catalog_version, fifo_keys=fifo_keys)
                 outcome = await work(tx)
                 started = perf_counter()
                 wrote = await tx.commit(notice=circle.notice(tx.ready))

@@ -16,7 +16,7 @@ from courier.storage.base import Chunk, Directory, Parcel
 from courier.storage.postgres import passing
 from courier.storage.postgres.arrays import blobs, numbers
 from courier.storage.postgres.commit import Circle
-from courier.storage.postgres.link import Rows, Step, ask
+from courier.storage.postgres.link import Rows, Step
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.rows import encode
@@ -96,10 +96,10 @@ class Stages:
         if keys:
             steps.append((Q.read_dedup, {"keys": numbers(k for k, _ in keys), "ids": blobs(i for _, i in keys)}))
         await tx.flush()
-        seqs, *remembered = await ask(tx.connection, steps)
+        ((seqs,),), *remembered = await tx.ask(*steps)
         memory: Memory = {(key, id_): tuple(kept) for rows in remembered for key, id_, *kept in rows}
         intake = Intake(
-            tx, self._directory, self.sealer, seqs=(seq for (seq,) in seqs), memory=memory, now=now,
+            tx, self._directory, self.sealer, seqs=iter(seqs), memory=memory, now=now,
             principal=principal,
         )  # fmt: skip
         intake.take_all(parcels)
@@ -123,7 +123,7 @@ class Stages:
 
 
 async def _ask(tx: Transaction, sql: str, **params: object) -> Rows:
-    return (await ask(tx.connection, [(sql, params)]))[0]
+    return (await tx.ask((sql, params)))[0]
 
 
 def _publication(row: tuple[object, ...]) -> Publication:

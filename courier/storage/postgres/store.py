@@ -26,7 +26,7 @@ from courier.storage.postgres.orders import Pass, Receive, Send, Settle
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.records import Records, queues_of
-from courier.storage.postgres.rows import read, to_message
+from courier.storage.postgres.rows import to_message
 from courier.storage.postgres.schema import migrate, space_of
 from courier.storage.postgres.settling import read_tokens
 from courier.storage.postgres.solo import alone
@@ -103,6 +103,14 @@ class PostgresStore(Claims, Stages):
     def changing(self) -> contextlib.AbstractAsyncContextManager[None]:
         return self._records.changing()
 
+    async def catch_up(self) -> bool:
+        if self.unavailable_reason is not None:
+            return False
+        seen = self._circle.catalog_version
+        with contextlib.suppress(CourierError):
+            await self._records.refresh()
+        return self._circle.catalog_version != seen
+
     async def load_records(self) -> list[StoredRecord]:
         records = await self._records.load()
         for queue in await self._records.doomed():
@@ -139,7 +147,8 @@ class PostgresStore(Claims, Stages):
     async def send(
         self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
-        sent: list[Sent | CourierError] = await self._commit.submit(Send(parcels, now, principal, events))
+        order = Send(parcels, now, principal, events, self._circle.catalog_version)
+        sent: list[Sent | CourierError] = await self._commit.submit(order)
         return sent
 
     async def receive(
@@ -159,18 +168,19 @@ class PostgresStore(Claims, Stages):
 
     async def browse(self, queue: Queue, *, now: int, where: Filter, limit: int, after: str | None = None) -> Page:
         if where.id is not None:
-            step = browsing.ask_id(queue, self.sealer, where.id, after=after, limit=limit + 1)
-            live, found = await self._look(queue, now, step)
-            return browsing.page_of_id(live, found, where, limit=limit)
-        live, found = await self._look(queue, now, browsing.ask_page(queue, after))
-        return await browsing.browse(self._pool, live, found, where, limit=limit)
+            steps = browsing.ask_id(queue, self.sealer, where.id, after=after, limit=limit + 1)
+            live, found = await self._look(queue, now, *steps)
+            return browsing.page_of_id(live, browsing.of_id(found, where.id), where, limit=limit)
+        live, found = await self._look(queue, now, *browsing.ask_page(queue, after))
+        return await browsing.browse(self._pool, live, found, where, after=after, limit=limit)
 
     async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
-        step = browsing.ask_id(queue, self.sealer, message_id, after=None, limit=1)
-        live, found = await self._look(queue, now, step)
-        if not found:
+        steps = browsing.ask_id(queue, self.sealer, message_id, after=None, limit=1)
+        live, found = await self._look(queue, now, *steps)
+        rows = browsing.of_id(found, message_id)
+        if not rows:
             raise MessageNotFound(message_id)
-        return to_message(live, read(found[0]))
+        return to_message(live, rows[0])
 
     async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
         async def work(tx: Transaction, live: Queue) -> list[int]:
@@ -221,7 +231,7 @@ class PostgresStore(Claims, Stages):
         return await self._alone(source, now, work, also=target)
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
-        _, found = await self._look(queue, now, (Q.counters, {"queue": queue.key}))
+        _, (found,) = await self._look(queue, now, (Q.counters, {"queue": queue.key}))
         if not found:
             return Counters()
         ready, delayed, leased, size, sent, acked, dead, oldest_at = found[0]
@@ -238,7 +248,7 @@ class PostgresStore(Claims, Stages):
 
     async def last_seq(self) -> int:
         ((seq,),) = await self._pool.ask_one(Q.last_seq)
-        return int(seq)
+        return self._commit.seqs.newest(int(seq))
 
     def _known(self, queue: Queue) -> Queue:
         live = self._directory.queue_of_key(queue.key)
@@ -262,23 +272,23 @@ class PostgresStore(Claims, Stages):
 
         return await alone(self._circle, self._pool, lambda: [self._known(one) for one in named], on_live)
 
-    async def _look(self, queue: Queue, now: int, step: Step) -> tuple[Queue, Rows]:
+    async def _look(self, queue: Queue, now: int, *steps: Step) -> tuple[Queue, list[Rows]]:
         """Ask something about a queue that time has been applied to, so that the answer is exact."""
         while True:
             live = self._known(queue)
             until = now - live.settings.retention_ms
             is_due = Q.is_due, {"queue": live.key, "now": now, "until": until}
-            ((due,),), answer = await self._pool.ask(is_due, step)
+            ((due,),), *answers = await self._pool.ask(is_due, *steps)
             if not due:
-                return live, answer
+                return live, answers
             try:
                 await self._pass_time([live.key], now)
             except Unavailable:
-                return live, answer  # a store that cannot write can still be looked at, as it was when it last could
+                return live, answers  # a store that cannot write can still be looked at, as it was when it last could
 
     async def _catch_up(self, queue: Queue, now: int) -> None:
         """Apply time, step by step, before something that does not share the group commit."""
-        await self._look(queue, now, (Q.nothing, {}))
+        await self._look(queue, now)
 
     # -- time -------------------------------------------------------------------------------------------------
 

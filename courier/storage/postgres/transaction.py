@@ -2,23 +2,25 @@
 
 Whatever it takes to decide is asked for in as few round trips as possible; the last one writes the changes, then takes
 the journal's lock, adds figures and events, and commits. So the one lock that everybody needs is never held while a
-packet is on its way.
+packet is on its way. Where nothing need be asked, that is the only one.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+import psycopg
 
 from courier.core.events import Event
 from courier.core.model import State
+from courier.storage.postgres import bundles
 from courier.storage.postgres.arrays import blobs, numbers, truths
 from courier.storage.postgres.link import Connection, Rows, Step, ask
 from courier.storage.postgres.queries import FACTS, Q
 from courier.storage.postgres.rows import Row, read
 
 CATALOG_LOCK = 0
-JOURNAL_LOCK = -1
+STALE = "CQ001"
 MOST_EVENTS = 5_000
 """In one row of the journal."""
 _CONTENT_AT = len(FACTS.split(", "))
@@ -35,10 +37,10 @@ class Change:
         self.counts = [0, 0, 0]  # by State
         self.bytes = self.sent = self.acked = self.dead = 0
 
-    def add(self, state: State, size: int) -> None:
-        self.counts[state] += 1
+    def add(self, state: State, size: int, count: int = 1) -> None:
+        self.counts[state] += count
         self.bytes += size
-        self.sent += 1
+        self.sent += count
 
     def remove(self, state: State, size: int) -> None:
         self.counts[state] -= 1
@@ -72,6 +74,7 @@ class Transaction:
         self.changes: dict[int, Change] = {}
         self.delivered: list[int] = []
         """Originals whose copies were delivered."""
+        self._opening: list[Step] | None = None
         self._rows: dict[int, Row] = {}
         self._changed: dict[int, Row] = {}
         self._transferred: dict[int, Row] = {}
@@ -80,44 +83,57 @@ class Transaction:
         self._groups: dict[tuple[int, bytes], int] = {}
         self._dedup: dict[tuple[int, bytes], tuple[int, int, bytes]] = {}
         self._wrote = False
+        self._waiting: dict[int, list[bundles.Entry]] = {}
+        self._opened: dict[tuple[int, int], list[Row]] = {}
+        self._loose: dict[int, Row] = {}
+        """Messages of opened bundles that nothing has happened to."""
+        self._acked: set[int] = set()
+        """Messages that the database has removed already, when it was asked whether they could be."""
 
     # -- asking -----------------------------------------------------------------------------------------------
 
-    async def begin(
-        self, *, catalog_version: int | None, fifo_keys: Iterable[int], steps: Sequence[Step]
-    ) -> list[Rows]:
-        """Start, with the FIFO queues locked and the catalog known to be current; the answers to `steps`."""
+    def open(self, *, catalog_version: int, fifo_keys: Iterable[int]) -> None:
+        """What comes first, whenever that is: the catalog is known to be current, and FIFO queues are locked."""
         keys = sorted(fifo_keys)
         self.locked.update(keys)
-        opening: list[Step] = [
-            ("BEGIN", {}),
-            (Q.share_catalog, {"space": self.space}),
-            (Q.catalog_version, {}),
-            *([(Q.lock, {"space": self.space, "keys": numbers(keys)})] if keys else []),
-        ]
-        answers = await ask(self.connection, [*opening, *steps])
-        if catalog_version is not None and answers[2][0][0] != catalog_version:
-            raise StaleCatalog
-        return answers[len(opening) :]
+        self._opening = [(Q.enter, {"space": self.space, "version": catalog_version})]
+        if keys:
+            self._opening.append((Q.lock, {"space": self.space, "keys": numbers(keys)}))
+
+    async def ask(self, *steps: Step) -> list[Rows]:
+        """The answers to `steps`; the first time the transaction begins with it."""
+        opening: list[Step] = [] if self._opening is None else [("BEGIN", {}), *self._opening]
+        self._opening = None
+        return (await self._send([*opening, *steps]))[len(opening) :]
+
+    async def _send(self, steps: list[Step]) -> list[Rows]:
+        try:
+            return await ask(self.connection, steps)
+        except psycopg.Error as error:
+            if error.sqlstate == STALE:
+                raise StaleCatalog from error
+            raise
 
     async def lock(self, keys: Iterable[int]) -> None:
         """Lock further FIFO queues; may collide with another node's transaction, which then tries again."""
         missing = sorted(set(keys) - self.locked)
         if missing:
-            await ask(self.connection, [(Q.lock, {"space": self.space, "keys": numbers(missing)})])
+            await self.ask((Q.lock, {"space": self.space, "keys": numbers(missing)}))
             self.locked.update(missing)
 
     async def load(self, sql: str, **params: Any) -> list[Row]:
-        await self.flush()
-        (found,) = await ask(self.connection, [(sql, params)])
-        return self.adopt(found)
+        return self.adopt(await self.after_writing(sql, **params))
+
+    async def after_writing(self, sql: str, **params: Any) -> Rows:
+        """Ask something that must see what has changed."""
+        return (await self.ask(*self._writes(), (sql, params)))[-1]
 
     async def load_named(self, seqs: Iterable[int]) -> list[Row]:
         return await self.load(Q.named, seqs=numbers(seqs))
 
     async def having_copies(self, origins: Iterable[int]) -> set[int]:
         """Those of the messages that listeners have not yet got everywhere."""
-        (found,) = await ask(self.connection, [(Q.having_copies, {"origins": numbers(origins)})])
+        (found,) = await self.ask((Q.having_copies, {"origins": numbers(origins)}))
         return {origin for (origin,) in found}
 
     def adopt(self, found: Rows) -> list[Row]:
@@ -135,6 +151,29 @@ class Transaction:
     def is_gone(self, row: Row) -> bool:
         return row.seq not in self._rows
 
+    def open_bundles(self, found: Iterable[tuple[int, int, bytes]]) -> list[Row]:
+        """The messages of bundles (queue, seq, content), which are locked."""
+        rows: list[Row] = []
+        for queue, seq, content in found:
+            held = self._opened.get((queue, seq))
+            if held is None:
+                held = self._opened[queue, seq] = bundles.unpack(queue, content)
+                for row in held:
+                    self._rows[row.seq] = self._loose[row.seq] = row
+            rows += [row for row in held if row.seq in self._loose]
+        return rows
+
+    def adopt_acked(self, found: Rows) -> list[Row]:
+        """Rows that were removed when they were asked for; each must be settled by an ack."""
+        rows = self.adopt(found)
+        self._acked.update(row.seq for row in rows)
+        return rows
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether something was removed that nobody has acked after all."""
+        return bool(self._acked)
+
     # -- changing ---------------------------------------------------------------------------------------------
 
     def change(self, key: int) -> Change:
@@ -145,22 +184,40 @@ class Transaction:
 
     def put(self, row: Row) -> None:
         """Its state, due time, attempts or lease number changed."""
+        if self._loose.pop(row.seq, None) is not None:
+            row.loose = True
         if row.seq not in self._transferred:
             self._changed[row.seq] = row
 
     def transfer(self, row: Row) -> None:
         """Its queue changed, and all else with it."""
+        if self._loose.pop(row.seq, None) is not None:
+            row.loose = True
         self._changed.pop(row.seq, None)
         self._transferred[row.seq] = row
 
     def delete(self, row: Row) -> None:
-        self._gone.append(row.seq)
-        for kept in (self._rows, self._changed, self._transferred):
-            kept.pop(row.seq, None)
+        seq = row.seq
+        if seq in self._acked:
+            self._acked.discard(seq)
+            self._wrote = True
+        elif self._loose.pop(seq, None) is None and not row.loose:
+            self._gone.append(seq)
+        self._rows.pop(seq, None)
+        self._changed.pop(seq, None)
+        self._transferred.pop(seq, None)
 
     def insert(self, values: tuple[Any, ...]) -> None:
-        """seq, queue, state, size, due_at, entered_at, discard_at, origin, given, id, grp, content."""
+        """A message of its own: see NEW."""
         self._new.append(values)
+
+    def wait(self, key: int, entries: list[bundles.Entry]) -> None:
+        """Messages that wait with others."""
+        held = self._waiting.get(key)
+        if held is None:
+            self._waiting[key] = entries
+        else:
+            held += entries
 
     def touch_group(self, key: int, grp: bytes | None, *, leased: int = 0) -> None:
         """A FIFO group has changed, `leased` of its messages more (or fewer) leased."""
@@ -182,7 +239,7 @@ class Transaction:
     async def flush(self) -> None:
         """Write what has changed, so that the next question sees it."""
         if steps := self._writes():
-            await ask(self.connection, steps)
+            await self.ask(*steps)
 
     async def commit(self, *, notice: Step | None, also: Sequence[Step] = ()) -> bool:
         """Write the rest and make it all durable, in one round trip; whether there was anything to write."""
@@ -190,25 +247,26 @@ class Transaction:
         figures = [(key, *change.figures) for key, change in self.changes.items() if any(change.figures)]
         wrote = self._wrote or bool(steps or figures or self.events)
         if figures or self.events:
-            steps.append((Q.lock, {"space": self.space, "keys": numbers([JOURNAL_LOCK])}))
-        if figures:
-            steps.append((Q.add_tallies, _columns(_FIGURES, figures)))
-        steps += _journal(self.events)
+            steps.append((Q.seal, {"space": self.space, **_columns(_FIGURES, figures), **_journal(self.events)}))
         if notice is not None and wrote:
             steps.append(notice)
-        await ask(self.connection, [*steps, ("COMMIT", {})])
+        if self._opening is None:
+            await self._send([*steps, ("COMMIT", {})])
+        else:  # steps that are sent together are one transaction anyway
+            await self._send([*self._opening, *steps])
         return wrote
 
     def _writes(self) -> list[Step]:
-        steps: list[Step] = []
+        steps = self._bundle_writes()
         if self._gone:
             steps.append((Q.delete_messages, {"seqs": numbers(self._gone)}))
+        new = self._new + [_whole(row) for row in self._loosened()]
         if self._transferred:
             steps.append((Q.transfer_messages, _transfers(self._transferred.values())))
         if self._changed:
             steps.append((Q.change_messages, _states(self._changed.values())))
-        if self._new:
-            steps.append((Q.insert_messages, _new(self._new)))
+        if new:
+            steps.append((Q.insert_messages, _new(new)))
         if self._dedup:
             steps.append((Q.put_dedup, _memories(self._dedup)))
         if self._groups:
@@ -218,22 +276,51 @@ class Transaction:
         self._transferred, self._changed, self._dedup, self._groups = {}, {}, {}, {}
         return steps
 
+    def _bundle_writes(self) -> list[Step]:
+        """Bundles of which something was taken go; what is left in them waits on, with what has just come."""
+        broken = {
+            where: rows for where, rows in self._opened.items() if any(row.seq not in self._loose for row in rows)
+        }
+        for (key, seq), rows in broken.items():
+            del self._opened[key, seq]
+            left = [row for row in rows if self._loose.pop(row.seq, None) is not None]
+            if left:
+                self.wait(key, [bundles.entry_of(row) for row in left])
+        steps: list[Step] = []
+        if broken:
+            steps.append(bundles.delete(broken))
+        if self._waiting:
+            steps.append(bundles.insert(self._waiting))
+        self._waiting = {}
+        return steps
 
-def _journal(events: Sequence[Event]) -> list[Step]:
+    def _loosened(self) -> list[Row]:
+        """Messages that came out of a bundle and are now to stand for themselves."""
+        loosened = []
+        for kept in (self._changed, self._transferred):
+            for seq in [seq for seq, row in kept.items() if row.loose]:
+                row = kept.pop(seq)
+                row.loose = False
+                loosened.append(row)
+        return loosened
+
+
+def _journal(events: Sequence[Event]) -> dict[str, Any]:
     """A row for the events of a commit; of a very large commit several, so that a reader need not take all at once."""
-    steps: list[Step] = []
-    for first in range(0, len(events), MOST_EVENTS):
-        part = events[first : first + MOST_EVENTS]
-        blob = _encode(part)
-        row = {"count": len(part), "at": part[-1].at, "size": len(blob), "events": blob}
-        steps.append((Q.insert_journal, row))
-    return steps
+    parts = [events[first : first + MOST_EVENTS] for first in range(0, len(events), MOST_EVENTS)]
+    return {
+        "counts": numbers(map(len, parts)),
+        "ats": numbers(part[-1].at for part in parts),
+        "events": blobs(_encode(part) for part in parts),
+    }
 
 
 _FIGURES = ("keys", "ready", "delayed", "leased", "bytes", "sent", "acked", "dead")
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[int, ...]]) -> dict[str, str]:
+    if not rows:
+        return dict.fromkeys(names, "{}")
     return {name: numbers(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
@@ -242,7 +329,7 @@ def _states(rows: Iterable[Row]) -> dict[str, str]:
     return _columns(("seqs", "states", "due_ats", "attempts", "lease_nos"), facts)
 
 
-def _transfers(rows: Iterable[Row]) -> dict[str, str]:
+def _transfers(rows: Iterable[Row]) -> dict[str, Any]:
     chosen = list(rows)
     return {
         **_states(chosen),
@@ -253,19 +340,28 @@ def _transfers(rows: Iterable[Row]) -> dict[str, str]:
     }
 
 
-def _new(rows: list[tuple[Any, ...]]) -> dict[str, str]:
-    seqs, queues, states, sizes, due_ats, entered_ats, discard_ats, origins, givens, ids, grps, contents = zip(
-        *rows, strict=True
-    )
-    return {
-        "seqs": numbers(seqs), "queues": numbers(queues), "states": numbers(states), "sizes": numbers(sizes),
-        "due_ats": numbers(due_ats), "entered_ats": numbers(entered_ats), "discard_ats": numbers(discard_ats),
-        "origins": numbers(origins), "givens": truths(givens), "ids": blobs(ids), "grps": blobs(grps),
-        "contents": blobs(contents),
-    }  # fmt: skip
+NEW = (
+    "seqs", "queues", "states", "sizes", "due_ats", "entered_ats", "discard_ats", "origins", "givens", "ids", "grps",
+    "contents", "attempts", "lease_nos", "deaths",
+)  # fmt: skip
+"""What a new message of its own consists of."""
+_WRITERS = (
+    dict.fromkeys(NEW, numbers) | dict.fromkeys(("ids", "grps", "contents", "deaths"), blobs) | {"givens": truths}
+)
 
 
-def _memories(dedup: dict[tuple[int, bytes], tuple[int, int, bytes]]) -> dict[str, str]:
+def _whole(row: Row) -> tuple[Any, ...]:
+    return (
+        row.seq, row.queue, int(row.state), row.size, row.due_at, row.entered_at, row.discard_at, row.origin, False,
+        row.id.encode(), row.grp, row.content, row.attempts, row.lease_no, row.death,
+    )  # fmt: skip
+
+
+def _new(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+    return {name: _WRITERS[name](column) for name, column in zip(NEW, zip(*rows, strict=True), strict=True)}
+
+
+def _memories(dedup: dict[tuple[int, bytes], tuple[int, int, bytes]]) -> dict[str, Any]:
     return {
         "keys": numbers(key for key, _ in dedup),
         "dedup_ids": blobs(dedup_id for _, dedup_id in dedup),

@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import count
 from typing import Any, Self
 
 import psycopg
@@ -16,14 +17,16 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGresult
 
+from courier.storage.postgres.arrays import Packed, PackedText, texts
+
 Rows = list[tuple[Any, ...]]
 Step = tuple[str, Mapping[str, Any]]
 
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
 _TUPLES, _COMMAND = pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK
-_ABORTED, _SYNC = pq.ExecStatus.PIPELINE_ABORTED, pq.ExecStatus.PIPELINE_SYNC
-_UNKNOWN, _BOOLEAN, _BIGINT, _BYTEA, _DOUBLE = 0, 16, 20, 17, 701
+_SYNC = pq.ExecStatus.PIPELINE_SYNC
+_UNKNOWN, _BOOLEAN, _BIGINT, _BYTEA, _DOUBLE, _BYTEAS, _TEXTS = 0, 16, 20, 17, 701, 1001, 1009
 
 
 @lru_cache(maxsize=1_000)
@@ -41,12 +44,19 @@ def _written(value: Any) -> tuple[bytes | None, int, pq.Format]:
     kind = type(value)
     if kind is bytes:
         return value, _BYTEA, _BINARY
+    if kind is Packed:
+        return value, _BYTEAS, _BINARY
     if kind is str:
         if "\0" in value:
             raise psycopg.DataError("PostgreSQL's text cannot hold the character NUL")
         return value.encode(), _UNKNOWN, _TEXT
     if kind is bool:
         return b"t" if value else b"f", _BOOLEAN, _TEXT
+    if kind is list:
+        value = texts(value)
+        kind = PackedText
+    if kind is PackedText:
+        return value, _TEXTS, _BINARY
     if kind is float:
         return repr(value).encode(), _DOUBLE, _TEXT
     return b"%d" % value, _BIGINT, _TEXT
@@ -58,6 +68,8 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._names: dict[str, bytes] = {}
+        self._fresh: dict[str, bytes] = {}
+        self._numbers = count()
         self._loader: Any = None
 
     @classmethod
@@ -87,7 +99,7 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
             written = [_written(params[name]) for name in names]
             name = self._names.get(sql) or fresh.get(sql)
             if name is None:
-                name = fresh[sql] = b"c%d" % (len(self._names) + len(fresh))
+                name = fresh[sql] = b"c%d" % next(self._numbers)
                 pgconn.send_prepare(name, text, [type_ for _, type_, _ in written])
                 expected.append(sql)
             pgconn.send_query_prepared(
@@ -117,16 +129,15 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
                 results.append(result)
 
     def _read(self, expected: list[str | None], results: list[PGresult]) -> list[Rows]:
+        """The answers; what was prepared stays so, even where a later statement failed."""
         answers: list[Rows] = []
-        for sql, result in zip(expected, results, strict=True):
+        for place, result in enumerate(results):
             if result.status not in (_TUPLES, _COMMAND):
                 raise error_from_result(result, "utf-8")
-            if sql is not None:
+            if (sql := expected[place]) is not None:
                 self._names[sql] = self._fresh[sql]
-            elif result.status == _TUPLES and result.ntuples:
-                answers.append(self._load(result))
             else:
-                answers.append([])
+                answers.append(self._load(result) if result.status == _TUPLES and result.ntuples else [])
         return answers
 
     def _load(self, result: PGresult) -> Rows:

@@ -170,6 +170,9 @@ class SqliteStore(Claims, Stages):
     def changing(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()  # one process: the catalog's own order is enough
 
+    async def catch_up(self) -> bool:
+        return False
+
     async def load_records(self) -> list[StoredRecord]:
         records = []
         for kind, tenant, id_, slot, document in self._db.execute(Q.read_records):

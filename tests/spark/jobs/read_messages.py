@@ -1,18 +1,18 @@
 """Stream the messages of a queue into Parquet until all that there is has been read.
 
-python -m tests.spark.jobs.read_messages MASTER URL TOKEN QUEUE ROWS_PER_BATCH FOLDER
+python -m tests.spark.jobs.read_messages WHERE URL TOKEN QUEUE ROWS_PER_BATCH FOLDER
 """
 
 import sys
 from pathlib import Path
 
 from courier.spark.session import open_session
-from tests.support.spark import quick_conf
+from tests.support.spark_cluster import cluster_conf
 
 
-def main(master: str, url: str, token: str, queue: str, rows: str, folder: str) -> None:
+def main(where: str, url: str, token: str, queue: str, rows: str, folder: str) -> None:
     out = Path(folder)
-    spark = open_session(master, name="read messages", conf=quick_conf(out))
+    spark = open_session(where, name="read messages", conf=cluster_conf(out))
     options = {"url": url, "token": token, "mode": "messages", "queue": queue, "maxRecordsPerBatch": rows}
     messages = spark.readStream.format("courier").options(**options).load()
     writer = messages.writeStream.format("parquet").option("checkpointLocation", str(out / "checkpoint"))

@@ -56,6 +56,26 @@ CREATE INDEX message_given ON message (queue, id, seq) WHERE given;
 CREATE INDEX message_origin ON message (origin) WHERE origin IS NOT NULL;
 CREATE INDEX message_group ON message (queue, grp, seq) WHERE grp IS NOT NULL;
 
+-- Messages that wait just as they came, several in a row: packed when they are sent, opened when somebody takes one of
+-- them. Only those are rows of their own in `message` that something has happened to, or that need an index. A row here
+-- is added and removed, never changed: nothing of it stays behind but at one end of its indexes.
+CREATE TABLE bundle (
+    queue      INTEGER NOT NULL,
+    seq        BIGINT NOT NULL,   -- the lowest in it
+    last       BIGINT NOT NULL,   -- the highest
+    entered_at BIGINT NOT NULL,   -- of the oldest
+    newest_at  BIGINT NOT NULL,
+    count      INTEGER NOT NULL,
+    bytes      BIGINT NOT NULL,
+    content    BYTEA NOT NULL,    -- see bundles.py
+    PRIMARY KEY (queue, seq)
+) WITH (
+    toast_tuple_target = 8160,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
+);
+ALTER TABLE bundle ALTER COLUMN content SET STORAGE EXTERNAL;
+CREATE INDEX bundle_age ON bundle (queue, entered_at, seq);
+
 -- The exact figures of a queue: its newest row. Each commit adds one and removes the one before; looked at from the
 -- newest end it costs the same however many dead rows an open transaction holds back.
 CREATE TABLE tally (
@@ -106,3 +126,71 @@ CREATE TABLE journal (
 );
 ALTER TABLE journal ALTER COLUMN events SET STORAGE EXTERNAL;
 CREATE INDEX journal_at ON journal (at, start);
+
+-- What a transaction of the data plane begins with: the control plane stays as it is until the transaction ends, and it
+-- is the one that the node knows.
+CREATE FUNCTION enter(space INTEGER, known BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(space, 0);
+    IF coalesce((SELECT convert_from(value, 'UTF8')::bigint FROM meta WHERE name = 'catalog_version'), 0) <> known THEN
+        RAISE EXCEPTION 'the node does not know the catalog as it is' USING ERRCODE = 'CQ001';
+    END IF;
+END $$;
+
+-- What it ends with. Under one lock, which everybody needs and which goes with the commit, nobody else can take the same
+-- offsets or add to the same figures; and because it is all one call, no packet travels while the lock is held.
+CREATE FUNCTION seal(
+    space INTEGER, keys INTEGER[], ready BIGINT[], delayed BIGINT[], leased BIGINT[], bytes BIGINT[], sent BIGINT[],
+    acked BIGINT[], dead BIGINT[], counts INTEGER[], ats BIGINT[], events BYTEA[]
+) RETURNS VOID LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM pg_advisory_xact_lock(space, -1);
+    IF cardinality(keys) > 0 THEN
+        WITH present AS (
+            SELECT k.queue, newest.version, coalesce(newest.ready, 0) + k.ready AS ready,
+                   coalesce(newest.delayed, 0) + k.delayed AS delayed, coalesce(newest.leased, 0) + k.leased AS leased,
+                   coalesce(newest.bytes, 0) + k.bytes AS bytes, coalesce(newest.sent, 0) + k.sent AS sent,
+                   coalesce(newest.acked, 0) + k.acked AS acked, coalesce(newest.dead, 0) + k.dead AS dead
+            FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)
+                AS k (queue, ready, delayed, leased, bytes, sent, acked, dead)
+            LEFT JOIN LATERAL (
+                SELECT * FROM tally WHERE tally.queue = k.queue ORDER BY version DESC LIMIT 1
+            ) AS newest ON TRUE
+        ), past AS (
+            DELETE FROM tally USING present WHERE tally.queue = present.queue AND tally.version = present.version
+        )
+        INSERT INTO tally (queue, ready, delayed, leased, bytes, sent, acked, dead)
+        SELECT queue, ready, delayed, leased, bytes, sent, acked, dead FROM present;
+    END IF;
+    FOR n IN 1 .. cardinality($10) LOOP
+        INSERT INTO journal (start, count, at, size, events)
+        SELECT coalesce((SELECT start + count FROM journal ORDER BY start DESC LIMIT 1), 0),
+               $10[n], $11[n], length($12[n]), $12[n];
+    END LOOP;
+END $$;
+
+-- As many bundles of each queue as hold `most` messages, oldest first; what another node has locked is left to it.
+CREATE FUNCTION claim_bundles(keys INTEGER[], most INTEGER[], since BIGINT[])
+RETURNS TABLE (queue INTEGER, seq BIGINT, content BYTEA) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    waiting CURSOR (key INTEGER, at BIGINT) FOR
+        SELECT seq, count, content FROM bundle WHERE queue = key AND entered_at >= at
+        ORDER BY entered_at, seq FOR UPDATE SKIP LOCKED;
+    held INTEGER;
+    got INTEGER;
+BEGIN
+    FOR n IN 1 .. cardinality(keys) LOOP
+        got := 0;
+        queue := keys[n];
+        OPEN waiting (keys[n], since[n]);
+        WHILE got < most[n] LOOP
+            FETCH waiting INTO seq, held, content;
+            EXIT WHEN NOT FOUND;
+            got := got + held;
+            RETURN NEXT;
+        END LOOP;
+        CLOSE waiting;
+    END LOOP;
+END $$;

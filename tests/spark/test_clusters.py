@@ -1,0 +1,33 @@
+"""The same job on every kind of Spark: a standalone cluster, local-cluster, and through Spark Connect."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.killing import run_job
+from tests.support.server import ServerProcess
+
+pytestmark = pytest.mark.slow
+
+MESSAGES = 3_000
+
+
+@pytest.fixture(scope="module")
+def queue(server: ServerProcess) -> str:
+    """A queue with messages, some of which the journal has and some the archive."""
+    session, queues = server.session, f"{server.url}/courier/v1/tenants/default/queues"
+    session.post(queues, json={"name": "far"}, timeout=30)
+    for first in range(0, MESSAGES, 1_000):
+        messages = [{"body": str(number)} for number in range(first, first + 1_000)]
+        assert session.post(f"{queues}/far/messages", json={"messages": messages}, timeout=30).status_code == 200
+    return "far"
+
+
+def test_messages_are_read_by_executors_wherever_they_are(
+    spark: SparkSession, server: ServerProcess, queue: str, any_spark: str, tmp_path: Path
+) -> None:
+    job = ["-m", "tests.spark.jobs.read_messages", any_spark, server.url, server.token, queue, "1000", str(tmp_path)]
+    run_job(job, log=tmp_path / "job.log")
+    rows = spark.read.parquet(str(tmp_path / "table")).select("body").collect()
+    assert sorted(int(row.body) for row in rows) == list(range(MESSAGES))

@@ -1,0 +1,68 @@
+"""What is told when Spark cannot be had, or a job of it fails: one sentence, and an exit code."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from courier.spark.session import reason_of
+from tests.support.server import ServerProcess, environ
+
+COURIER = [sys.executable, "-m", "courier.cli", "pipeline", "run"]
+
+
+def run(*arguments: str, place: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    env = environ(lake=place / "lake") | variables
+    return subprocess.run([*COURIER, *arguments], env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_reason_of_a_failure_is_what_courier_said_inside_it() -> None:
+    trace = "\n".join([
+        "[STREAM_FAILED] Query terminated with exception: Python worker failed",
+        "Traceback (most recent call last):",
+        '  File "source.py", line 1, in read',
+        "courier.spark.journal.DataLoss: offsets 0 to 9 are no longer kept",
+        "JVM stacktrace:",
+        "org.apache.spark.SparkException: …",
+    ])  # fmt: skip
+    assert reason_of(RuntimeError(trace)) == "offsets 0 to 9 are no longer kept"
+    assert reason_of(RuntimeError("\n no master \n at line 1")) == "no master"
+    assert reason_of(RuntimeError()) == "RuntimeError"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("home", [None, "/nowhere"])
+def test_without_java_a_sentence_says_so(server: ServerProcess, home: str | None, tmp_path: Path) -> None:
+    variables = {"PATH": str(tmp_path), "JAVA_HOME": home or ""}
+    done = run(place=tmp_path, COURIER_URL=server.url, COURIER_TOKEN=server.token, **variables)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("courier: Spark needs Java 17 or newer, and there is no java in ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--master", "local", "--remote", "sc://x"], "--master and --remote contradict each other"),
+        (["--remote", "spark://x"], "--remote is 'spark://x'"),
+    ],
+)
+def test_a_spark_that_makes_no_sense_is_refused(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    done = run(*arguments, place=tmp_path)
+    assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "where", [["--master", "spark://127.0.0.1:1"], ["--remote", "sc://127.0.0.1:1"], ["--master", "no"]]
+)
+def test_a_spark_that_is_not_there_is_told_in_one_sentence(
+    server: ServerProcess, where: list[str], tmp_path: Path
+) -> None:
+    done = run(*where, place=tmp_path, COURIER_URL=server.url, COURIER_TOKEN=server.token, PATH=os.environ["PATH"])
+    assert done.returncode == 1
+    (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("courier: ")]
+    assert f"Spark does not start on {where[1]}" in sentence

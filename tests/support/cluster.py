@@ -1,0 +1,206 @@
+"""Several real nodes on one PostgreSQL, the load they carry together, and what must hold of it whatever happens."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from courier.core.events import Event, EventKind
+from courier.storage.postgres.store import PostgresStore
+from tests.support.engines import Rig
+from tests.support.load import Load, NoAnswer, clients, create_queues
+from tests.support.postgres import Cluster, program
+from tests.support.receiver import Receiver, receiving
+from tests.support.replay import replay
+from tests.support.server import ServerProcess, start_server
+
+NODES = 3
+GROUPS = 3
+NEWS_BACKLOG = 40
+DRAIN_SECONDS = 90.0
+LISTENER = {"timeout_ms": 500, "schedule_ms": [100] * 100, "jitter": 0.0}
+
+
+@contextlib.contextmanager
+def started_nodes(tmp_path: Path, store: str, count: int = NODES, **settings: Any) -> Iterator[list[ServerProcess]]:
+    with contextlib.ExitStack() as stack:
+        options = {"store": store, "delivery_allow": "127.0.0.0/8", **settings}
+        yield [
+            stack.enter_context(start_server(tmp_path, data=tmp_path / f"node{number}", **options))
+            for number in range(count)
+        ]
+
+
+class Storm(Load):
+    """The load of a cluster: queues, FIFO groups, and news for two listeners, one of whom gets them in order."""
+
+    def __init__(self, nodes: list[ServerProcess], dice: random.Random) -> None:
+        super().__init__(nodes, dice)
+        self.news: list[str] = []
+        self.receivers: dict[str, Receiver] = {}
+        self.up.set()
+
+    async def listen(self, session: aiohttp.ClientSession, name: str, receiver: Receiver, **settings: Any) -> None:
+        self.receivers[name] = receiver
+        order = {"name": name, "url": receiver.url, "settings": {**LISTENER, **settings}}
+        await self.post(session, "/news/listeners", order)
+
+    async def send_news(self, session: aiohttp.ClientSession) -> None:
+        """One after the other, each sent once: `news` are those that were accepted, in their order."""
+        number = 0
+        while self.sending:
+            if len(self.news) - min(len(self.arrived(name)) for name in self.receivers) > NEWS_BACKLOG:
+                await asyncio.sleep(0.02)
+                continue
+            number += 1
+            with contextlib.suppress(NoAnswer):
+                message = {"id": f"news-{number}", "body": str(number)}
+                self.news.append((await self.post(session, "/news/messages", message))["id"])
+
+    def arrived(self, name: str) -> list[str]:
+        """What came to a listener, in the order of its first coming."""
+        return list(dict.fromkeys(request.headers["webhook-id"] for request in self.receivers[name].requests))
+
+    # -- what must hold ---------------------------------------------------------------------------------------
+
+    def findings(self) -> list[str]:
+        return [*self.witness.findings(), *self._undelivered(), *self._out_of_order()]
+
+    def _undelivered(self) -> Iterator[str]:
+        for name in self.receivers:
+            yield from (f"{each} never came to {name}" for each in set(self.news) - set(self.arrived(name)))
+
+    def _out_of_order(self) -> Iterator[str]:
+        """Once a later one has come, an earlier one comes neither for the first time nor again."""
+        place = {each: number for number, each in enumerate(self.news)}
+        latest = -1
+        for request in self.receivers["ordered"].requests:
+            number = place.get(request.headers["webhook-id"])
+            if number is not None and number < latest:
+                yield f"{self.news[number]} came after {self.news[latest]}"
+            latest = max(latest, -1 if number is None else number)
+
+
+Chaos = Callable[[], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def storming(nodes: list[ServerProcess], dice: random.Random) -> AsyncIterator[Storm]:
+    """Load while inside; at the end everything that is there is received and delivered."""
+    storm = Storm(nodes, dice)
+    async with clients(nodes[0].token) as sessions, receiving() as plain, receiving() as ordered:
+        first = next(sessions)
+        await create_queues(storm, first)
+        await storm.post(first, "", {"name": "news", "settings": {"keep_delivered": False}})
+        await storm.listen(first, "plain", plain)
+        await storm.listen(first, "ordered", ordered, ordered=True)
+        senders = [asyncio.create_task(storm.send_orders(next(sessions), f"s{n}")) for n in range(2)]
+        senders += [asyncio.create_task(storm.send_line(next(sessions), f"g{n}")) for n in range(GROUPS)]
+        senders += [asyncio.create_task(storm.send_news(next(sessions)))]
+        consumers = [asyncio.create_task(storm.consume(next(sessions))) for _ in range(4)]
+        try:
+            yield storm
+            async with asyncio.timeout(DRAIN_SECONDS):
+                storm.sending = False
+                await asyncio.gather(*senders)
+                storm.draining = True
+                await asyncio.gather(*consumers)
+        finally:
+            for task in (*senders, *consumers):
+                task.cancel()
+
+
+async def weather(tmp_path: Path, store: str, chaos: Callable[[list[ServerProcess], Storm], Awaitable[None]]) -> Storm:
+    """Three nodes under load while something terrible happens; checks all that must hold, and gives what was seen."""
+    dice = random.Random()
+    with started_nodes(tmp_path, store) as nodes:
+        async with storming(nodes, dice) as storm:
+            await chaos(nodes, storm)
+        for node in nodes:
+            assert await asyncio.to_thread(node.stop) == 0
+    assert storm.findings() == []
+    assert len(storm.witness.accepted) > 100
+    assert len(storm.news) > 10
+    compare_with_journal(storm, await journal_of(store))
+    return storm
+
+
+async def journal_of(store: str) -> list[Event]:
+    rig = Rig(lambda: PostgresStore(store))
+    await rig.open()
+    try:
+        events: list[Event] = []
+        while entries := await rig.store.read_events(start=len(events), limit=100_000):
+            assert [entry.offset for entry in entries] == list(range(len(events), len(events) + len(entries)))
+            events += [entry.event for entry in entries]
+        assert await rig.store.check() == []
+        return events
+    finally:
+        await rig.close()
+
+
+def compare_with_journal(storm: Storm, events: list[Event]) -> None:
+    """The journal tells the same story, and its end is an empty house; whatever ended twice would not replay."""
+    sent = {event.message_id for event in events if event.kind == EventKind.SENT}
+    acked = {event.message_id for event in events if event.kind == EventKind.ACKED}
+    assert storm.witness.accepted | set(storm.news) <= sent
+    assert set(storm.witness.acked_at) <= acked
+    assert replay(events) == {}
+
+
+# -- what happens to nodes and databases --------------------------------------------------------------------------
+
+
+async def kill_nodes(nodes: list[ServerProcess], dice: random.Random, *, seconds: int) -> int:
+    """Every second kill one of the nodes that run, and start it again; how many were killed."""
+    restarts: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
+    starting: set[ServerProcess] = set()
+
+    async def start_again(node: ServerProcess) -> None:
+        await asyncio.to_thread(node.start)
+        starting.discard(node)
+
+    end = loop.time() + seconds
+    while loop.time() < end:
+        await asyncio.sleep(1.0)
+        if running := [node for node in nodes if node not in starting]:
+            node = dice.choice(running)
+            await asyncio.to_thread(node.kill)
+            starting.add(node)
+            restarts.append(asyncio.create_task(start_again(node)))
+    await asyncio.gather(*restarts)
+    return len(restarts)
+
+
+class Standby(Cluster):
+    """A copy of another server that follows it until it is promoted."""
+
+    def __init__(self, primary: Cluster) -> None:
+        self._primary = primary
+        super().__init__()
+
+    def _create(self, settings: dict[str, str]) -> None:
+        where = ["-h", str(self._primary.folder), "-U", "courier", "-D", str(self.data)]
+        self._run([program("pg_basebackup"), *where, "-X", "stream", "-c", "fast", "-R", "--no-sync"])
+        own = f"unix_socket_directories = '{self.folder}'\nsynchronous_standby_names = ''\n"
+        with (self.data / "postgresql.auto.conf").open("a") as config:
+            config.write(own)
+
+    def promote(self) -> None:
+        self._run([program("pg_ctl"), "-D", str(self.data), "-w", "promote"])
+
+
+def kill_server(cluster: Cluster) -> None:
+    """End a PostgreSQL as a power cut would."""
+    os.kill(int((cluster.data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+
+def url_of_either(primary: Cluster, standby: Cluster) -> str:
+    return primary.url().replace(str(primary.folder).replace("/", "%2F"), f"{primary.folder},{standby.folder}")
