@@ -73,6 +73,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (OPERATE, "backup", "copies:backup", "Copy the data while the server goes on working."),
     (OPERATE, "restore", "copies:restore", "Put a backup in place of an empty data directory."),
     (OPERATE, "pipeline", "pipeline:app", "Turn the journal into tables for data people, with Spark."),
+    (OPERATE, "compact", "lakes:compact", "Make few large files of the lake's many small ones."),
     (OPERATE, "simulate", "simulating:simulate", "Write a made-up history to try the pipeline on."),
     (OPERATE, "report", "reporting:report", "Draw one page of HTML from the lake's tables."),
     (OPERATE, "export", "exporting:export", "Write queues and their messages into a folder of Parquet."),

@@ -64,6 +64,13 @@ def open_lake(spark: SparkSession, root: Path, terms: Terms) -> Lake:
     return Lake(spark, root, Terms(known["format"], known["whole"]))
 
 
+def kept_lake(spark: SparkSession, root: Path) -> Lake:
+    """A lake that has been begun, as its note says; one without is empty."""
+    note = root / NOTE
+    known = json.loads(note.read_text()) if note.exists() else Terms()._asdict()
+    return Lake(spark, root, Terms(known["format"], known["whole"]))
+
+
 def _query_of(root: Path) -> str | None:
     """The id of the query whose checkpoint this is; another one after a checkpoint was lost."""
     try:
