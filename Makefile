@@ -40,12 +40,21 @@ $(VENV)/.java: $(BIN)/uv
 	@test -x "$$JAVA_HOME/bin/java" || command -v java >/dev/null || { apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless; }
 	@touch $@
 
+# The example of a cluster has a balancer. Debian would start it as a service at once; nobody asked for one.
+$(VENV)/.nginx: $(BIN)/uv
+	@command -v nginx >/dev/null || ls /usr/sbin/nginx >/dev/null 2>&1 || { apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq nginx-light; }
+	@command -v ip >/dev/null || { apt-get update -qq && apt-get install -y -qq iproute2; }
+	@touch $@
+
 install: $(VENV)/.server ## Create .venv with the server and the CLI at .venv/bin/courier
 
-install-all: $(VENV)/.all $(VENV)/.node $(VENV)/.postgres $(VENV)/.java ## Add every extra and the development tools
+install-all: $(VENV)/.all $(VENV)/.node $(VENV)/.postgres $(VENV)/.java $(VENV)/.nginx ## Add every extra and the development tools
 
 run: install ## Start Courier on its embedded store in ./courier-data
 	@$(BIN)/courier serve
+
+cluster: install-all ## Start a PostgreSQL, three nodes and a balancer on port 8080, until Ctrl-C
+	@$(BIN)/python examples/cluster/start.py
 
 test: install-all ## Set everything up and run every test
 	@$(BIN)/python -m pytest $(TESTS)
@@ -67,4 +76,4 @@ clean: ## Remove what the other commands made (not your data)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help install install-all run test check bench lock clean
+.PHONY: help install install-all run cluster test check bench lock clean

@@ -4,11 +4,9 @@ A lease ends, and then the message comes back, whether or not a job had written 
 not end by itself: a job that comes back asks for the same number and gets the same messages.
 """
 
-from collections.abc import Sequence
-
 from courier.clock import Clock
 from courier.core import limits
-from courier.core.model import Claim, Job, Message, Queue
+from courier.core.model import Claim, Job, Queue, Slice
 from courier.storage.base import Store
 
 READ_COUNT = 1_000
@@ -27,16 +25,35 @@ class Claims:
         limits.check_label("job", job)
         return await self._store.open_job(queue, job=job, now=self._clock.now())
 
-    async def claim(self, queue: Queue, job: str, number: int, *, epoch: int, limit: int, principal: str) -> Claim:
-        """Hold up to `limit` messages that are ready under a number; whoever asks again gets the same."""
+    async def claim(
+        self,
+        queue: Queue,
+        job: str,
+        number: int,
+        *,
+        epoch: int,
+        limit: int,
+        principal: str,
+        ready_by: int | None = None,
+    ) -> Claim:
+        """Hold up to `limit` messages that are ready under a number; whoever asks again gets the same.
+
+        With `ready_by` those that became ready later are left: who takes what there was at an instant comes to an end.
+        """
         limits.check_range("limit", limit, 1, limits.CLAIM_COUNT)
+        now = self._clock.now()
         return await self._store.claim(
-            queue, job=job, number=number, epoch=epoch, limit=limit, now=self._clock.now(), principal=principal
+            queue,
+            job=job,
+            number=number,
+            epoch=epoch,
+            limit=limit,
+            ready_by=now if ready_by is None else min(now, ready_by),
+            now=now,
+            principal=principal,
         )
 
-    async def read(
-        self, queue: Queue, job: str, number: int, *, epoch: int, start: int, stop: int
-    ) -> Sequence[tuple[int, Message]]:
+    async def read(self, queue: Queue, job: str, number: int, *, epoch: int, start: int, stop: int) -> Slice:
         """Up to READ_COUNT positions from `start` on, below `stop`; messages that are gone are left out."""
         stop = min(stop, start + READ_COUNT)
         return await self._store.read_claim(queue, job=job, number=number, epoch=epoch, start=start, stop=stop)

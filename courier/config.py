@@ -72,7 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     journal_bytes: Bytes = 10 * 1024 * MIB
     """The journal forgets what is older than its age or exceeds its size."""
     archive: str | None = None
-    """Where the journal is sealed to: a folder or a URL such as `s3://bucket/courier`; unset is `<data>/archive`."""
+    """Where the journal is sealed to: a folder or a URL such as `s3://bucket/courier`; unset is `<data>/archive`.
+    On PostgreSQL there is no archive unless a place is named, which all nodes must reach."""
     archive_enabled: bool = True
     archive_segment_bytes: Count = 64 * MIB
     archive_segment_ms: Milliseconds = 5 * MINUTE

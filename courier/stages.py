@@ -4,6 +4,7 @@ A publication has a number in a series. Publishing a number again sends nothing 
 not know whether he has published simply does it again.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 
 from courier.broker import Broker
@@ -33,7 +34,10 @@ class Stages:
         limits.check_label("stage", stage)
         if not 1 <= len(drafts) <= limits.STAGE_COUNT:
             raise BatchTooLarge(len(drafts), limits.STAGE_COUNT)
-        chunks = list(self._chunks(target, drafts, principal))
+        chunks = []
+        for chunk in self._chunks(target, drafts, principal):
+            chunks.append(chunk)
+            await asyncio.sleep(0)  # others have their turn
         await self._store.stage(target.id, stage=stage, part=part, chunks=chunks, now=self._clock.now())
 
     def _chunks(self, target: Target, drafts: Sequence[Draft], principal: str) -> Iterator[Chunk]:

@@ -46,7 +46,7 @@ class Pgmq:
         """An empty queue, and nothing left of what earlier rows put into the database."""
         for number in range(1, self._schemas + 1):
             self.cluster.execute(f"DROP SCHEMA IF EXISTS c{number} CASCADE")
-        if self.cluster.execute("SELECT FROM pgmq.list_queues() WHERE queue_name = 'orders'"):
+        if self.cluster.execute("SELECT queue_name FROM pgmq.list_queues() WHERE queue_name = 'orders'"):
             self.cluster.execute("SELECT pgmq.drop_queue('orders')")
         self.cluster.execute("SELECT pgmq.create('orders'); CHECKPOINT")
 
@@ -57,7 +57,7 @@ class Pgmq:
         if waiting < count:
             message = f'\'{{"body": "{BODY}"}}\'::jsonb'
             self.cluster.execute(
-                f"SELECT count(pgmq.send_batch('orders', array_fill({message}, ARRAY[{count - waiting}])))"
+                f"SELECT count(*) FROM pgmq.send_batch('orders', array_fill({message}, ARRAY[{count - waiting}]))"
             )
 
     def rate(self, script: str, *, clients: int, seconds: int, limit: int = 1) -> float:

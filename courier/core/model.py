@@ -347,6 +347,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Made by this call, not by an earlier one that asked for the same number."""
 
 
+class Slice(msgspec.Struct, frozen=True):
+    """A part of a claim of `count` messages: those of them that are still there, with their positions."""
+
+    count: int
+    messages: list[tuple[int, Message]]
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Who claims messages of a queue. Only its newest epoch may; claims up to number `done` are over."""
 

@@ -48,6 +48,38 @@ MESSAGE_COLUMNS: tuple[tuple[str, str], ...] = (
 )
 """A message as it was sent; `attributes` is a JSON object. Body and attributes are null where a queue archives none."""
 
+CLAIMED_COLUMNS: tuple[tuple[str, str], ...] = (
+    ("position", "int64"),
+    ("seq", "int64"),
+    ("message_id", "string"),
+    ("tenant", "string"),
+    ("queue_id", "string"),
+    ("queue", "string"),
+    ("sent_at", "int64"),
+    ("entered_at", "int64"),
+    ("attempts", "int64"),
+    ("size", "int64"),
+    ("content_type", "string"),
+    ("attributes", "string"),
+    ("group", "string"),
+    ("delay_ms", "int64"),
+    ("trace", "string"),
+    ("body", "binary"),
+)
+"""A message as a claim holds it, at its position there."""
+
+STAGED_COLUMNS: tuple[tuple[str, str], ...] = (
+    ("body", "binary"),
+    ("content_type", "string"),
+    ("attributes", "string"),
+    ("id", "string"),
+    ("delay_ms", "int64"),
+    ("retention_ms", "int64"),
+    ("group", "string"),
+    ("dedup_id", "string"),
+)
+"""A message to send; `attributes` is a JSON object. The body may be text, and only the body must be there."""
+
 NAMES = tuple(name for name, _ in COLUMNS)
 _SPARK = {"int64": "BIGINT", "string": "STRING", "binary": "BINARY"}
 

@@ -22,7 +22,9 @@ PATIENCE_S = 60.0
 PAUSE_S = 0.25
 ASK_AGAIN = {429, 502, 503, 504}
 GONE = 410
+NOT_FOUND = 404
 READ_BYTES = 1024 * 1024
+JSON = "application/json"
 MOST_OFFSETS = 1_000_000
 """As many as the server puts into one answer."""
 
@@ -33,6 +35,10 @@ class JournalError(Exception):
 
 class DataLoss(JournalError):
     """Offsets that were to be read are no longer kept."""
+
+
+class NotThere(JournalError):
+    """The server knows nothing of that name."""
 
 
 class Unreachable(JournalError):
@@ -72,25 +78,25 @@ class Journal(NamedTuple):
 
     def spans(self) -> dict[int, Span]:
         """What can be read of each shard."""
-        return {one["shard"]: Span(one["oldest"], one["next"]) for one in self._ask("GET", PREFIX)["shards"]}
+        return {one["shard"]: Span(one["oldest"], one["next"]) for one in self.ask("GET", PREFIX)["shards"]}
 
     def span(self, shard: int = 0) -> Span:
         return self.spans()[shard]
 
     def offsets_at(self, at: int) -> dict[int, int]:
         """The offset of each shard's first event of that instant or later."""
-        return {one["shard"]: one["offset"] for one in self._ask("GET", f"{PREFIX}?at={at}")["shards"]}
+        return {one["shard"]: one["offset"] for one in self.ask("GET", f"{PREFIX}?at={at}")["shards"]}
 
     def advance_cursor(self, name: str, offset: int) -> int:
         """Say that everything below `offset` is done with; returns where the cursor stands."""
         path = f"{PREFIX}/cursors/{quote(name, safe='')}"
-        return int(self._ask("PUT", path, json.dumps({"offset": offset}).encode())["offset"])
+        return int(self.ask("PUT", path, json.dumps({"offset": offset}).encode())["offset"])
 
     # -- events -----------------------------------------------------------------------------------------------
 
     def read(self, start: int, stop: int, wanted: Wanted) -> Iterator["pa.RecordBatch"]:
         """The wanted events of `start` up to `stop`; raises DataLoss when the server no longer has them."""
-        patience = _Patience(self.url)
+        patience = Patience(self.url)
         while start < stop:
             try:
                 for batch, following in self._stream(start, stop, wanted):
@@ -109,7 +115,7 @@ class Journal(NamedTuple):
 
         limit = min(stop - start, MOST_OFFSETS)
         query = urlencode([("from", start), ("to", stop), ("limit", limit), *wanted.query()])
-        connection, response = self._send("GET", f"{PREFIX}/events?{query}")
+        connection, response = self.send("GET", f"{PREFIX}/events?{query}")
         try:
             with pa.ipc.open_stream(BufferedReader(cast(Any, response), READ_BYTES)) as stream:
                 for batch in stream:
@@ -124,27 +130,32 @@ class Journal(NamedTuple):
 
     # -- one request ------------------------------------------------------------------------------------------
 
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
-        patience = _Patience(self.url)
+    def ask(self, method: str, path: str, body: bytes | None = None, media: str = JSON) -> dict[str, Any]:
+        """The answer, as soon as the server gives one."""
+        patience = Patience(self.url)
         while True:
             try:
-                connection, response = self._send(method, path, body)
+                connection, response = self.send(method, path, body, media)
                 try:
-                    return dict(json.loads(response.read()))
+                    return dict(json.loads(response.read() or b"{}"))
                 finally:
                     connection.close()
             except (OSError, HTTPException) as error:
                 patience.wait(error)
 
-    def _send(self, method: str, path: str, body: bytes | None = None) -> tuple[HTTPConnection, HTTPResponse]:
+    def send(
+        self, method: str, path: str, body: bytes | None = None, media: str = JSON
+    ) -> tuple[HTTPConnection, HTTPResponse]:
         """An answer that is good, with its connection; one that asks for patience counts as unreachable."""
         where = urlsplit(self.url)
         kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
         connection = kind(where.netloc, timeout=TIMEOUT_S)
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        headers = {"Content-Type": media} if body is not None else {}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
         connection.request(method, where.path.rstrip("/") + path, body, headers)
         response = connection.getresponse()
-        if response.status == 200:
+        if response.status < 300:
             return connection, response
         content = response.read()
         connection.close()
@@ -158,10 +169,10 @@ def _failure(status: int, content: bytes) -> Exception:
         sentence = f"the server answered {status}, but not as Courier does; is the url right?"
     if status in ASK_AGAIN:
         return OSError(sentence)
-    return DataLoss(sentence) if status == GONE else JournalError(sentence)
+    return {GONE: DataLoss, NOT_FOUND: NotThere}.get(status, JournalError)(sentence)
 
 
-class _Patience:
+class Patience:
     """Waits for a server that is away, up to a point."""
 
     def __init__(self, url: str) -> None:

@@ -4,15 +4,15 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from courier.journal.schema import COLUMNS, MESSAGE_COLUMNS, spark_schema
+from courier.journal.schema import CLAIMED_COLUMNS, COLUMNS, MESSAGE_COLUMNS, spark_schema
 from courier.spark.journal import Journal
 from courier.spark.offsets import EARLIEST, LATEST, Offsets, check_position, locate
 
-EVENTS, MESSAGES = "events", "messages"
-MODES = {EVENTS: COLUMNS, MESSAGES: MESSAGE_COLUMNS}
+EVENTS, MESSAGES, CONSUME = "events", "messages", "consume"
+MODES = {EVENTS: COLUMNS, MESSAGES: MESSAGE_COLUMNS, CONSUME: CLAIMED_COLUMNS[1:]}
 KNOWN = (
     "url", "token", "tenant", "queue", "queues", "mode", "startingOffset", "endingOffset", "maxRecordsPerBatch",
-    "rowsPerPartition", "failOnDataLoss", "cursor", "path",
+    "rowsPerPartition", "failOnDataLoss", "cursor", "job", "exchange", "series", "number", "path", "checkpointLocation",
 )  # fmt: skip
 ROWS_PER_PARTITION = 100_000
 
@@ -34,6 +34,10 @@ class Options(NamedTuple):
     rows_per_partition: int
     fail_on_data_loss: bool
     cursor: str | None
+    job: str | None
+    exchange: str | None
+    series: str | None
+    number: int | None
 
     @property
     def schema(self) -> str:
@@ -56,7 +60,7 @@ def read_options(given: Mapping[str, str]) -> Options:
     known = {name.lower(): name for name in KNOWN}
     options = {known.get(name.lower(), name): value for name, value in given.items()}
     if strange := sorted(set(options) - set(KNOWN)):
-        raise OptionError(f"{strange[0]!r} is not an option of format('courier'); it knows {', '.join(KNOWN[:-1])}")
+        raise OptionError(f"{strange[0]!r} is not an option of format('courier'); it knows {', '.join(KNOWN[:-2])}")
     return Options(
         journal=Journal(_url(options), options.get("token") or os.environ.get("COURIER_TOKEN")),
         mode=_choice(options, "mode", tuple(MODES)),
@@ -68,6 +72,10 @@ def read_options(given: Mapping[str, str]) -> Options:
         rows_per_partition=_number(options, "rowsPerPartition", ROWS_PER_PARTITION) or ROWS_PER_PARTITION,
         fail_on_data_loss=_choice(options, "failOnDataLoss", ("true", "false")) == "true",
         cursor=options.get("cursor"),
+        job=options.get("job"),
+        exchange=options.get("exchange"),
+        series=options.get("series"),
+        number=_number(options, "number", None, least=0),
     )
 
 
@@ -89,12 +97,12 @@ def _choice(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> 
     return value
 
 
-def _number(options: Mapping[str, str], name: str, default: int | None) -> int | None:
+def _number(options: Mapping[str, str], name: str, default: int | None, *, least: int = 1) -> int | None:
     text = options.get(name)
     if text is None:
         return default
-    if not text.isdecimal() or int(text) < 1:
-        raise OptionError(f"{name} is {text!r}; give a whole number, 1 or more")
+    if not text.isdecimal() or int(text) < least:
+        raise OptionError(f"{name} is {text!r}; give a whole number, {least} or more")
     return int(text)
 
 

@@ -5,16 +5,25 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from courier.core.shards import shard_of
+from courier.spark.consume import ConsumingReader
 from courier.spark.cursors import advance_cursor
 from courier.spark.journal import DataLoss, Wanted, ranges
 from courier.spark.messages import KINDS, event_columns, to_messages
 from courier.spark.offsets import Offsets, advance, newest_of, stretches
-from courier.spark.options import MESSAGES, MODES, OptionError, Options, read_options
+from courier.spark.options import CONSUME, MESSAGES, MODES, OptionError, Options, read_options
+from courier.spark.writer import BatchWriter, StreamWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,11 +35,13 @@ log = logging.getLogger(__name__)
 
 
 class CourierSource(DataSource):
-    """Reads what happened in Courier, in batches and as a stream.
+    """Reads what happened in Courier, in batches and as a stream; consumes queues, and writes into them.
 
     ```python
     events = spark.read.format("courier").option("url", "http://127.0.0.1:8080").option("token", token).load()
     orders = spark.readStream.format("courier").options(mode="messages", queue="orders").load()
+    taken = spark.readStream.format("courier").options(mode="consume", queue="orders", job="billing").load()
+    bills.writeStream.format("courier").option("queue", "bills").option("checkpointLocation", place).start()
     ```
 
     Modes
@@ -44,6 +55,13 @@ class CourierSource(DataSource):
     `delay_ms`, `trace`, `body` (binary). Reading takes nothing out of a queue. Body and attributes are null where a
     queue's `archive_bodies` is false.
 
+    `consume` (streams only): takes the messages of one queue out of it, each exactly once. Columns: `seq`,
+    `message_id`, `tenant`, `queue_id`, `queue`, `sent_at`, `entered_at` (epoch milliseconds), `attempts`, `size`,
+    `content_type`, `attributes` (JSON), `group`, `delay_ms`, `trace`, `body` (binary). A micro-batch is a claim: the
+    server holds its messages, shown as leased, until Spark has committed the batch, and acks them when Spark asks for
+    the next one. A job whose driver is started again shuts out the driver that it replaces. What a job that is gone
+    still holds is seen with `courier claims list` and given back with `courier claims free`.
+
     Fewer columns are read, and sent over the network, when `.schema(...)` names fewer.
 
     Options
@@ -53,20 +71,33 @@ class CourierSource(DataSource):
                         without it COURIER_TOKEN of the driver
     tenant              only this tenant's (root reads everybody's)
     queue, queues       only these queues, by name or id; `queues` takes several with commas between them
-    mode                events or messages
+    mode                events, messages or consume
+    job                 (consume) whose claims they are: one name for one checkpoint
     startingOffset      earliest (default), latest, an offset, or a time such as 2026-01-31T12:00:00Z; a stream that
                         has a checkpoint goes on from there instead. Of a store that is divided into shards, an offset
                         means its shard only; {"0": 1200, "1": 35184372088900} speaks of several
     endingOffset        the same, for batch reads; latest by default; the offset itself is not read
-    maxRecordsPerBatch  a micro-batch covers at most so many offsets
+    maxRecordsPerBatch  a micro-batch covers at most so many offsets; consume: messages, 100000 by default
     rowsPerPartition    a task covers so many offsets, 100000 by default
     failOnDataLoss      true (default): offsets that the server no longer has end the query; false: they are skipped
     cursor              the name of a cursor that follows a stream and holds the server's retention back (root only);
                         Spark tells of a batch one batch late, so the cursor is a little behind, unless a
                         `courier.spark.cursors.CursorKeeper` listens to the query
 
+    Writing
+    -------
+    A write, batch or stream, has a column `body` (text or binary) and, as wanted, `content_type`, `attributes` (a map,
+    or a JSON object as text), `id`, `delay_ms`, `retention_ms`, `group` and `dedup_id`. It goes to the `queue`, or
+    through the `exchange`, that the option of that name gives; the token needs the scope `send` there. Tasks bring
+    their rows to the server, which keeps them out of sight; when all are there they are published at a stroke.
+
+    queue, exchange     where to: one of the two
+    series, number      (batch) publish under this name and number: of a series whose number is that high already
+                        nothing is sent; for writes inside foreachBatch, with the batch's id as the number
+
     Promises
     --------
+    A stream that writes publishes each batch once, whatever is killed when; a batch write that fails has sent nothing.
     Offsets are journal offsets: the same range gives the same rows, so a stream that is replayed after a crash is
     exactly once with a sink that is. A server that restarts is waited for. Progress shows offsets as an object with
     one for each shard, such as {"0": 1200}, and the newest ones of the server as `latestOffset`, so that the backlog
@@ -81,10 +112,20 @@ class CourierSource(DataSource):
         return read_options(self.options).schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(read_options(self.options), schema)
+        options = read_options(self.options)
+        if options.mode == CONSUME:
+            raise OptionError("mode consume is for streams; use readStream, with trigger(availableNow=True) to end it")
+        return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's names
-        return StreamReader(read_options(self.options), schema)
+        options = read_options(self.options)
+        return ConsumingReader(options, schema) if options.mode == CONSUME else StreamReader(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return BatchWriter(read_options(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        return StreamWriter(read_options(self.options), schema, overwrite=overwrite)
 
 
 class Range(InputPartition):

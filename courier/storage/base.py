@@ -27,6 +27,7 @@ from courier.core.model import (
     Sent,
     Settled,
     Settlement,
+    Slice,
     State,
 )
 
@@ -224,21 +225,27 @@ class Store(Protocol):
         """Begin a new epoch of a job, which is made if need be: whoever holds an earlier one is Fenced from now on."""
 
     async def claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, limit: int, now: int, principal: str
+        self,
+        queue: Queue,
+        *,
+        job: str,
+        number: int,
+        epoch: int,
+        limit: int,
+        ready_by: int,
+        now: int,
+        principal: str,
     ) -> Claim:
-        """Lease up to `limit` ready messages without end under a number; asked again, the answer is the same claim.
+        """Lease up to `limit` messages without end under a number; asked again, the answer is the same claim.
+
+        Only messages (of a FIFO queue: groups) that could be had at `ready_by` are taken, however many come after.
 
         With nothing ready nothing is kept and the claim's count is 0. Raises Fenced, ClaimGone for a number that is
         done.
         """
 
-    async def read_claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int
-    ) -> list[tuple[int, Message]]:
-        """The messages at positions `start` up to `stop`, with their positions; those that are gone are left out.
-
-        Raises Fenced, ClaimGone.
-        """
+    async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
+        """The messages at positions `start` up to `stop`, without those that are gone. Raises Fenced, ClaimGone."""
 
     async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
         """Claims up to a number are done: ack what is left in them; returns how many. Raises Fenced."""

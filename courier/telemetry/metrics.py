@@ -14,6 +14,7 @@ from courier import __version__
 from courier.broker import Broker
 from courier.catalog import Catalog
 from courier.clock import Clock
+from courier.core.duties import ARCHIVE, DELIVERY, UPKEEP
 from courier.core.events import EventKind
 from courier.core.model import Counters, Queue
 from courier.telemetry.histogram import Histogram
@@ -44,6 +45,8 @@ class Measured(Protocol):
 
     @property
     def unavailable_reason(self) -> str | None: ...
+
+    def holds(self, duty: str) -> bool: ...
 
 
 class Depth(msgspec.Struct, frozen=True):
@@ -89,6 +92,7 @@ def server_families(traffic: Traffic, store: Measured) -> Iterator[Metric]:
     )
     yield from _requests(traffic)
     yield from _commits(store.metrics)
+    yield _duties(store)
 
 
 def _requests(traffic: Traffic) -> Iterator[Metric]:
@@ -121,6 +125,13 @@ def _commits(metrics: CommitMetrics) -> Iterator[Metric]:
     for kind in EventKind:
         events.add_metric([kind], metrics.events.get(kind, 0))
     yield events
+
+
+def _duties(store: Measured) -> Metric:
+    duties = GaugeMetricFamily("courier_duties", "Duties that this node holds; over all nodes, all.", labels=["duty"])
+    for name, parts in (("upkeep", (UPKEEP,)), ("archive", (ARCHIVE,)), ("delivery", DELIVERY)):
+        duties.add_metric([name], sum(store.holds(part) for part in parts))
+    return duties
 
 
 def queue_families(found: Iterable[Depth], clock: Clock) -> Iterator[Metric]:

@@ -34,7 +34,8 @@ async def claim(rig: Rig, job: Job, number: int = 1, limit: int = 10) -> Claim:
 async def read(rig: Rig, job: Job, number: int = 1, start: int = 0, stop: int = 10) -> list[tuple[int, Message]]:
     queue, found = rig.queue("orders"), []
     for first in range(start, stop, 1_000):
-        found += await rig.claims.read(queue, job.name, number, epoch=job.epoch, start=first, stop=stop)
+        part = await rig.claims.read(queue, job.name, number, epoch=job.epoch, start=first, stop=stop)
+        found += part.messages
     return found
 
 
@@ -95,7 +96,8 @@ async def test_a_slice_has_the_positions_that_were_asked_for(rig: Rig) -> None:
     job = await opened(rig, count=MANY)
     await claim(rig, job, limit=MANY)
     found = await rig.claims.read(rig.queue("orders"), "spark", 1, epoch=job.epoch, start=1_990, stop=2_010)
-    assert [(position, message.body) for position, message in found] == [(n, b"%d" % n) for n in range(1_990, 2_010)]
+    assert found.count == MANY
+    assert [(place, message.body) for place, message in found.messages] == [(n, b"%d" % n) for n in range(1_990, 2_010)]
 
 
 async def test_large_bodies_and_all_that_came_with_them_are_read(rig: Rig) -> None:
@@ -244,6 +246,18 @@ async def test_delayed_messages_are_claimed_when_they_are_ready(rig: Rig) -> Non
     assert (await claim(rig, job)).count == 0
     rig.clock.advance(ms=1_000)
     assert (await claim(rig, job)).count == 3
+
+
+@pytest.mark.parametrize("kind", Kind)
+async def test_who_takes_what_there_was_at_an_instant_comes_to_an_end(rig: Rig, kind: Kind) -> None:
+    job = await opened(rig, count=3, kind=kind)
+    rig.clock.advance(ms=10)
+    await rig.send("orders", b"late", group="other")
+    queue, there = rig.queue("orders"), rig.now - 10
+    for number, count in ((1, 3), (2, 0)):
+        taken = await rig.claims.claim(queue, "spark", number, epoch=job.epoch, limit=10, ready_by=there, principal=WHO)
+        assert taken.count == count
+    assert (await claim(rig, job, 2)).count == 1
 
 
 async def test_groups_keep_their_order_inside_a_claim_and_stay_locked(rig: Rig) -> None:

@@ -24,6 +24,8 @@ NODES = 3
 GROUPS = 3
 NEWS_BACKLOG = 40
 DRAIN_SECONDS = 90.0
+ENOUGH = 30
+WITHIN_SECONDS = 30.0
 LISTENER = {"timeout_ms": 500, "schedule_ms": [100] * 100, "jitter": 0.0}
 
 
@@ -87,14 +89,11 @@ class Storm(Load):
             latest = max(latest, -1 if number is None else number)
 
 
-Chaos = Callable[[], Awaitable[None]]
-
-
 @contextlib.asynccontextmanager
-async def storming(nodes: list[ServerProcess], dice: random.Random) -> AsyncIterator[Storm]:
+async def storming(nodes: list[ServerProcess], dice: random.Random, *, host: str = "127.0.0.1") -> AsyncIterator[Storm]:
     """Load while inside; at the end everything that is there is received and delivered."""
     storm = Storm(nodes, dice)
-    async with clients(nodes[0].token) as sessions, receiving() as plain, receiving() as ordered:
+    async with clients(nodes[0].token) as sessions, receiving(host=host) as plain, receiving(host=host) as ordered:
         first = next(sessions)
         await create_queues(storm, first)
         await storm.post(first, "", {"name": "news", "settings": {"keep_delivered": False}})
@@ -122,13 +121,26 @@ async def weather(tmp_path: Path, store: str, chaos: Callable[[list[ServerProces
     with started_nodes(tmp_path, store) as nodes:
         async with storming(nodes, dice) as storm:
             await chaos(nodes, storm)
-        for node in nodes:
-            assert await asyncio.to_thread(node.stop) == 0
+        await check(storm, nodes, store)
+    return storm
+
+
+async def check(storm: Storm, nodes: list[ServerProcess], store: str) -> None:
+    """Everything that must hold when it is over."""
+    for node in nodes:
+        assert await asyncio.to_thread(node.stop) == 0
     assert storm.findings() == []
     assert len(storm.witness.accepted) > 100
     assert len(storm.news) > 10
     compare_with_journal(storm, await journal_of(store))
-    return storm
+
+
+async def work_goes_on(storm: Storm) -> None:
+    """Until clients have got their way again for a while."""
+    goal = len(storm.witness.acked_at) + ENOUGH
+    async with asyncio.timeout(WITHIN_SECONDS):
+        while len(storm.witness.acked_at) < goal:
+            await asyncio.sleep(0.05)
 
 
 async def journal_of(store: str) -> list[Event]:

@@ -85,6 +85,12 @@ class Cluster:
             cursor = connection.execute(sql.encode())
             return cursor.fetchall() if cursor.description else []
 
+    def configure(self, **settings: str) -> None:
+        """Change settings that a running server can change."""
+        for name, value in settings.items():
+            self.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+        self.execute("SELECT pg_reload_conf()")
+
     def store_url(self, directory: Path) -> str:
         """The same store for the same directory: an emptied one where there is one, because making one takes longer."""
         schema = self._schemas.get(directory)

@@ -83,13 +83,14 @@ class Receiver:
     connection_count: int = 0
     open_count: int = 0
     most_at_once: int = 0
+    host: str = "127.0.0.1"
     port: int = 0
     _busy: int = 0
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hook"
+        return f"http://{self.host}:{self.port}/hook"
 
     def behave(self, *manners: Manner) -> None:
         self.manners = list(manners)
@@ -144,9 +145,9 @@ async def _read(reader: asyncio.StreamReader, connection: int) -> Request:
 
 
 @contextlib.asynccontextmanager
-async def receiving(*manners: Manner) -> AsyncIterator[Receiver]:
+async def receiving(*manners: Manner, host: str = "127.0.0.1") -> AsyncIterator[Receiver]:
     """A receiver on a free port of this machine."""
-    receiver = Receiver()
+    receiver = Receiver(host=host)
     if manners:
         receiver.behave(*manners)
     tasks: set[asyncio.Task[None]] = set()
@@ -159,7 +160,7 @@ async def receiving(*manners: Manner) -> AsyncIterator[Receiver]:
             await receiver._serve(reader, writer)
         tasks.discard(task)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, host, 0)
     receiver.port = server.sockets[0].getsockname()[1]
     try:
         yield receiver

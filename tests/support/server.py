@@ -15,7 +15,7 @@ import requests
 from tests.support.stores import store_settings
 
 ROOT_TOKEN = "root-token"
-START_SECONDS = 20
+START_SECONDS = 60
 STOP_SECONDS = 40
 
 COMMAND = [sys.executable, "-m", "courier.cli", "serve"]
@@ -38,12 +38,16 @@ class ServerProcess:
         self._log = data.parent / f"{data.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
+        self.address = "127.0.0.1"
+        self.prefix: list[str] = []
+        """What stands before the command, to start it somewhere else."""
 
     def start(self) -> None:
         (self.data / "port").unlink(missing_ok=True)  # a server that was killed leaves it behind
         with self._log.open("ab") as output:
-            self._process = subprocess.Popen(COMMAND, env=self._environ(), cwd=self.data, stdout=output, stderr=output)
-        self.url = f"{'https' if 'tls_cert' in self._settings else 'http'}://127.0.0.1:{self._await_port()}"
+            command = [*self.prefix, *COMMAND]
+            self._process = subprocess.Popen(command, env=self._environ(), cwd=self.data, stdout=output, stderr=output)
+        self.url = f"{'https' if 'tls_cert' in self._settings else 'http'}://{self.address}:{self._await_port()}"
 
     @property
     def pid(self) -> int:

@@ -110,6 +110,8 @@ def _operation(operation: Operation) -> Object:
             "required": not operation.body_optional,
             "content": {"application/json": content},
         }
+        for media in operation.takes_also:
+            written["requestBody"]["content"][media] = {"schema": {"type": "string", "format": "binary"}}
     if operation.public:
         written["security"] = []
     return written

@@ -35,8 +35,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the API.
 
     `needs` says what the caller must be allowed to do; `takes` and `gives` are structs, or None for no body;
-    `streams` are the media types that a 200 may have besides JSON; `fails` holds the errors that are the operation's
-    own, beyond those that every operation shares.
+    `streams` are the media types that a 200 may have besides JSON, `takes_also` those that a request may have; `fails`
+    holds the errors that are the operation's own, beyond those that every operation shares.
     """
 
     method: str
@@ -49,6 +49,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     query: type[msgspec.Struct] | None = None
     headers: Mapping[str, str] = {}
     takes: Any = None
+    takes_also: tuple[str, ...] = ()
     body_optional: bool = False
     example: Any = None
     gives: Mapping[int, Any] = {}

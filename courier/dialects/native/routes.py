@@ -2,6 +2,7 @@
 
 from courier.dialects.native import (
     browsing,
+    claims,
     credentials,
     exchanges,
     journal,
@@ -9,6 +10,7 @@ from courier.dialects.native import (
     queues,
     receiving,
     sending,
+    stages,
     stats,
     tenants,
 )
@@ -21,6 +23,8 @@ OPERATIONS = (
     *exchanges.OPERATIONS,
     *sending.OPERATIONS[1:],
     *listeners.OPERATIONS,
+    *claims.OPERATIONS,
+    *stages.OPERATIONS,
     *tenants.OPERATIONS,
     *credentials.OPERATIONS,
     *stats.OPERATIONS,

@@ -88,7 +88,8 @@ class Batch:
         self._tx.open(catalog_version=catalog_version, fifo_keys=fifo_keys)
         asked: dict[str, Step] = {}
         if self._queues:
-            asked["due"], asked["aged"] = passing.look(self._queues)
+            whole = {key for order in self._orders if isinstance(order, Pass) for key in order.keys}
+            asked["due"], asked["aged"] = passing.look(self._tx, self._queues, whole=whole)
         if acks := self._plain_acks():
             asked["acks"] = Q.ack, acks
         if seqs := self._named_seqs():
@@ -98,7 +99,7 @@ class Batch:
         if keys := self._dedup_keys():
             asked["dedup"] = Q.read_dedup, {"keys": numbers(k for k, _ in keys), "ids": blobs(i for _, i in keys)}
         if limits := claiming.wanted(self._receives()):
-            asked["rows"], asked["bundles"] = claiming.look(limits)
+            asked["rows"], asked["bundles"] = claiming.look(self._tx, limits)
             self._limits = limits
         if asked:
             self._take_in(dict(zip(asked, await self._tx.ask(*asked.values()), strict=True)))

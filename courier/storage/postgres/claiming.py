@@ -40,18 +40,28 @@ def wanted(orders: Iterable[tuple[Queue, Receive]]) -> dict[int, int]:
     return limits
 
 
-def look(limits: dict[int, int]) -> tuple[Step, Step]:
+def look(tx: Transaction, limits: dict[int, int]) -> tuple[Step, Step]:
     """The questions that lock what is ready: messages of their own, and bundles."""
+    marks = [tx.marks.claim(key) for key in limits]
     where = {"keys": numbers(limits), "limits": numbers(limits.values())}
-    return (Q.claim, where), (Q.claim_bundles, {**where, "since": numbers(0 for _ in limits)})
+    return (
+        (Q.claim, {**where, "ready_since": numbers(ready for ready, _ in marks)}),
+        (Q.claim_bundles, {**where, "since": numbers(bundle for _, bundle in marks)}),
+    )
 
 
 def sort_out(tx: Transaction, limits: dict[int, int], rows: Rows, found: Rows) -> Claimed:
     """What was found of each queue, longest ready first, no more than asked for."""
     claimed: Claimed = {key: [] for key in limits}
-    for row in (*tx.adopt(rows), *tx.open_bundles(found)):
+    for own in tx.adopt(rows):
+        claimed[own.queue].append(own)
+    firsts = {key: line[0].due_at for key, line in claimed.items() if line}
+    oldest: dict[int, int] = {}
+    for row in tx.open_bundles(found):
         claimed[row.queue].append(row)
+        oldest.setdefault(row.queue, row.entered_at)
     for key, line in claimed.items():
+        tx.marks.claimed(key, ready=firsts.get(key), bundle=oldest.get(key))
         line.sort(key=_readiness)
         del line[limits[key] :]
     return claimed
@@ -64,7 +74,7 @@ def _readiness(row: Row) -> tuple[int, int]:
 async def claim(tx: Transaction, limits: dict[int, int]) -> Claimed:
     """What is ready of each queue, as it stands now, locked."""
     await tx.flush()
-    rows, found = await tx.ask(*look(limits))
+    rows, found = await tx.ask(*look(tx, limits))
     return sort_out(tx, limits, rows, found)
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from courier.core.errors import ClaimGone, Fenced, JobNotFound, QueuePaused
 from courier.core.events import EventKind
-from courier.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Message, Queue, State
+from courier.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Queue, Slice, State
 from courier.storage.base import Directory
 from courier.storage.postgres import claiming
 from courier.storage.postgres.arrays import numbers
@@ -59,18 +59,27 @@ class Claims:
         return await self._alone(queue, now, work)
 
     async def claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, limit: int, now: int, principal: str
+        self,
+        queue: Queue,
+        *,
+        job: str,
+        number: int,
+        epoch: int,
+        limit: int,
+        ready_by: int,
+        now: int,
+        principal: str,
     ) -> Claim:
         async def step(tx: Transaction, live: Queue) -> Claim | None:
-            return await take_part(tx, live, job, number, epoch=epoch, limit=limit, now=now, principal=principal)
+            return await take_part(
+                tx, live, job, number, epoch=epoch, limit=limit, ready_by=ready_by, now=now, principal=principal
+            )
 
         while (claim := await self._alone(queue, now, step)) is None:
             pass
         return claim
 
-    async def read_claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int
-    ) -> list[tuple[int, Message]]:
+    async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
         live = self._known(queue)
         where = {"queue": live.key, "job": job, "number": number}
         jobs, claims, parts = await self._pool.ask(
@@ -83,7 +92,8 @@ class Claims:
         wanted = [seq for seq, position in placed.items() if start <= position < stop]
         found = await self._pool.ask_one(Q.claimed_messages, seqs=numbers(wanted), queue=live.key, due_at=UNENDING)
         messages = [to_message(live, read(facts)) for facts in found]
-        return sorted(((placed[message.seq], message) for message in messages), key=lambda pair: pair[0])
+        pairs = sorted(((placed[message.seq], message) for message in messages), key=lambda pair: pair[0])
+        return Slice(claims[0][1], pairs)
 
     async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
         async def decide(tx: Transaction, live: Queue) -> None:
@@ -141,7 +151,16 @@ class Claims:
 
 
 async def take_part(
-    tx: Transaction, queue: Queue, job: str, number: int, *, epoch: int, limit: int, now: int, principal: str
+    tx: Transaction,
+    queue: Queue,
+    job: str,
+    number: int,
+    *,
+    epoch: int,
+    limit: int,
+    ready_by: int,
+    now: int,
+    principal: str,
 ) -> Claim | None:
     """Add a part to a claim; the claim once it is complete."""
     where = {"queue": queue.key, "job": job, "number": number}
@@ -153,7 +172,7 @@ async def take_part(
         if queue.settings.paused:
             raise QueuePaused(queue.name)
         room = min(PART, wanted - count)
-        rows = await _take(tx, queue, room, now, principal)
+        rows = await _take(tx, queue, room, ready_by, principal)
         if rows:
             _lease(tx, queue, rows, {"job": job, "number": number}, now, principal)
             seqs = encode([row.seq for row in rows])
@@ -170,11 +189,12 @@ async def take_part(
     return Claim(number=number, count=count, byte_count=size, claimed_at=claimed_at, is_new=is_new)
 
 
-async def _take(tx: Transaction, queue: Queue, room: int, now: int, principal: str) -> list[Row]:
+async def _take(tx: Transaction, queue: Queue, room: int, ready_by: int, principal: str) -> list[Row]:
     """Messages that can be had, locked."""
     if queue.kind is Kind.FIFO:
-        return await claiming.take_groups(tx, queue, Receive(queue, room, 0, None, now, principal))
-    return (await claiming.claim(tx, {queue.key: room}))[queue.key]
+        return await claiming.take_groups(tx, queue, Receive(queue, room, 0, None, ready_by, principal))
+    found = await claiming.claim(tx, {queue.key: room})
+    return [row for row in found[queue.key] if row.due_at <= ready_by]
 
 
 def _lease(tx: Transaction, queue: Queue, rows: list[Row], claim: dict[str, Json], now: int, principal: str) -> None:

@@ -21,7 +21,7 @@ import psycopg
 from courier.core.duties import ARCHIVE, DELIVERY, DUTIES, UPKEEP, owner
 from courier.core.errors import Unavailable
 from courier.storage.postgres.arrays import numbers
-from courier.storage.postgres.commit import Circle
+from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.link import Connection, Rows, ask, connect
 from courier.storage.postgres.queries import Q
 

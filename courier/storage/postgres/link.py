@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from courier.core.errors import Unavailable
+from courier.core.errors import CourierError, Invalid, Unavailable
 from courier.storage.base import CannotOpen
 from courier.storage.postgres.wire import Connection, Rows, Step
 
@@ -66,9 +66,11 @@ async def ask(connection: Connection, steps: Sequence[Step]) -> list[Rows]:
     return await connection.ask(steps)
 
 
-def refusal(error: psycopg.Error) -> Unavailable:
+def refusal(error: psycopg.Error) -> CourierError:
     """What to tell a caller whose request the database did not carry out, as far as anybody can know."""
     state = error.sqlstate or ""
+    if isinstance(error, psycopg.DataError) and not state:
+        return Invalid("a name must not hold the character NUL", field="name")
     if state == "53100":
         return Unavailable("the database's disk is full; free some space, then try again", retry_after_ms=RETRY_MS)
     if state == "25006":

@@ -21,12 +21,16 @@ STEP = 2_000
 ENDED, AGED, DELAYED = 0, 1, 2
 
 
-def look(queues: Mapping[int, tuple[Queue, int]]) -> tuple[Step, Step]:
-    """The questions what time has done to these queues, each by its own now: to messages, and to bundles of them."""
+def look(tx: Transaction, queues: Mapping[int, tuple[Queue, int]], *, whole: set[int]) -> tuple[Step, Step]:
+    """The questions what time has done to these queues, each by its own now: to messages, and to bundles of them.
+
+    Some queues are looked at as a whole, the others from where they were last left.
+    """
     where = {
         "keys": numbers(queues),
         "nows": numbers(now for _, now in queues.values()),
         "untils": numbers(until(queue, now) for queue, now in queues.values()),
+        "since": numbers(0 if key in whole else tx.marks.due(key) for key in queues),
         "step": STEP,
     }
     return (Q.due, where), (Q.aged_bundles, {**where, "step": STEP // bundles.MOST_MESSAGES})
@@ -58,6 +62,8 @@ def apply_time(
         if ended := kinds.get((key, ENDED)):
             _end_leases(tx, queue, ended, directory, now)
         # While leases are left to end nothing grows too old: what failed first may have gone to the dead letter queue.
+        if key not in unfinished:
+            tx.passed[key] = now
         if ended is None or len(ended) < STEP:
             _discard_aged(tx, queue, kinds.get((key, AGED), []))
             _end_delays(tx, queue, kinds.get((key, DELAYED), []))

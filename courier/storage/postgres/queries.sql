@@ -23,10 +23,12 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 -- Whatever time has done to these queues, up to `:step` messages of a kind, each kind with its number: leases that
 -- ended, messages that are too old by the queue's retention or by their own, delays that ended. What another node has
 -- locked is in good hands.
-SELECT due.* FROM unnest((:keys)::int[], (:nows)::bigint[], (:untils)::bigint[]) AS k (queue, now, until),
+SELECT due.* FROM unnest((:keys)::int[], (:nows)::bigint[], (:untils)::bigint[], (:since)::bigint[])
+    AS k (queue, now, until, since),
 LATERAL (
     SELECT 0 AS kind, * FROM (
-        SELECT {facts} FROM message WHERE message.queue = k.queue AND state = 2 AND due_at <= k.now
+        SELECT {facts} FROM message
+        WHERE message.queue = k.queue AND state = 2 AND due_at <= k.now AND due_at >= k.since
         ORDER BY due_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
     ) AS ended
     UNION ALL SELECT 1, * FROM (
@@ -38,7 +40,8 @@ LATERAL (
         ORDER BY discard_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
     ) AS aged_by_itself
     UNION ALL SELECT 2, * FROM (
-        SELECT {facts} FROM message WHERE message.queue = k.queue AND state = 0 AND due_at <= k.now
+        SELECT {facts} FROM message
+        WHERE message.queue = k.queue AND state = 0 AND due_at <= k.now AND due_at >= k.since
         ORDER BY due_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
     ) AS delayed
 ) AS due;
@@ -92,8 +95,8 @@ WITH RECURSIVE found AS (
 
 -- name: claim
 -- One claim for all who wait at this node, longest ready first.
-SELECT m.* FROM unnest((:keys)::int[], (:limits)::int[]) AS k (queue, most), LATERAL (
-    SELECT {whole} FROM message WHERE message.queue = k.queue AND state = 1
+SELECT m.* FROM unnest((:keys)::int[], (:limits)::int[], (:ready_since)::bigint[]) AS k (queue, most, since), LATERAL (
+    SELECT {whole} FROM message WHERE message.queue = k.queue AND state = 1 AND due_at >= k.since
     ORDER BY due_at, seq LIMIT k.most FOR UPDATE SKIP LOCKED
 ) AS m;
 
@@ -102,10 +105,11 @@ SELECT * FROM claim_bundles((:keys)::int[], (:limits)::int[], (:since)::bigint[]
 
 -- name: ack
 -- The shortest way of an ack: what is leased under that number, and neither its lease nor it itself has come to its end.
+-- Each is found by its seq: `+ 0` keeps the planner from going through all that the queue has leased.
 DELETE FROM message
 USING unnest((:seqs)::bigint[], (:keys)::int[], (:lease_nos)::int[], (:nows)::bigint[], (:untils)::bigint[])
     AS k (key, place, number, now, until)
-WHERE seq = k.key AND queue = k.place AND state = 2 AND lease_no = k.number AND due_at > k.now
+WHERE seq = k.key AND queue + 0 = k.place AND state + 0 = 2 AND lease_no = k.number AND due_at > k.now
   AND CASE WHEN discard_at IS NULL THEN entered_at > k.until ELSE discard_at > k.now END
 RETURNING {facts};
 

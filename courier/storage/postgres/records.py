@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextvars import ContextVar
+from functools import partial
 from time import perf_counter
 
 import msgspec
@@ -18,7 +19,7 @@ from courier.core.events import Event
 from courier.core.model import Queue
 from courier.storage.base import StoredRecord
 from courier.storage.postgres.arrays import numbers
-from courier.storage.postgres.commit import Circle
+from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.link import Connection, Step, ask, refusal
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
@@ -120,7 +121,7 @@ class Records:
         tx.events.extend(events)
         steps = _writes(put, delete, present + 1)
         started = perf_counter()
-        wrote = await tx.commit(notice=circle.notice({}, catalog=True), also=steps)
+        wrote = await tx.commit(partial(circle.notice, catalog=True), steps)
         if circle.catalog_version == present:  # nobody else had a turn since the directory was told
             circle.catalog_version = present + 1
         circle.committed(tx, wrote, 1, perf_counter() - started)

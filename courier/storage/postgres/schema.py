@@ -2,6 +2,7 @@
 
 import re
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from courier.storage.base import CannotOpen
 from courier.storage.postgres.link import Connection
@@ -10,10 +11,12 @@ MIGRATION_LOCK = -4
 _VERSION = re.compile(r"\d+")
 
 
+FOLDER: Traversable = files(__package__).joinpath("migrations")
+
+
 def migrations() -> list[tuple[int, str]]:
     """(version, SQL) of every schema step, in order."""
-    folder = files(__package__).joinpath("migrations")
-    found = [(_VERSION.match(file.name), file) for file in folder.iterdir()]
+    found = [(_VERSION.match(file.name), file) for file in FOLDER.iterdir()]
     return sorted((int(match[0]), file.read_text()) for match, file in found if match)
 
 

@@ -8,7 +8,8 @@ import psycopg
 
 from courier.core.errors import Unavailable
 from courier.core.model import Kind, Queue
-from courier.storage.postgres.commit import TRIES, Circle
+from courier.storage.postgres.circle import Circle
+from courier.storage.postgres.lane import TRIES
 from courier.storage.postgres.link import is_collision
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.transaction import StaleCatalog, Transaction
@@ -22,13 +23,13 @@ async def alone(
     """Do the work and commit, again from the start where another node stood in the way; FIFO queues are locked."""
     for _ in range(TRIES):
         async with pool.taken() as connection:
-            tx = Transaction(connection, circle.space)
+            tx = Transaction(connection, circle.space, circle.marks)
             fifo_keys = [queue.key for queue in queues() if queue.kind is Kind.FIFO]
             try:
                 tx.open(catalog_version=circle.catalog_version, fifo_keys=fifo_keys)
                 outcome = await work(tx)
                 started = perf_counter()
-                wrote = await tx.commit(notice=circle.notice(tx.ready))
+                wrote = await tx.commit(circle.notice)
             except StaleCatalog:
                 pass
             except psycopg.Error as error:

@@ -15,7 +15,7 @@ from courier.core.receipts import Sealer
 from courier.storage.base import Chunk, Directory, Parcel
 from courier.storage.postgres import passing
 from courier.storage.postgres.arrays import blobs, numbers
-from courier.storage.postgres.commit import Circle
+from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.link import Rows, Step
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q

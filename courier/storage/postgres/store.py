@@ -1,5 +1,6 @@
 """The engine for many nodes as a Store."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -17,12 +18,14 @@ from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, S
 from courier.storage.metrics import Metrics
 from courier.storage.postgres import browsing, care, passing
 from courier.storage.postgres.arrays import numbers
+from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.claims import Claims
-from courier.storage.postgres.commit import Circle, GroupCommit
+from courier.storage.postgres.commit import GroupCommit
 from courier.storage.postgres.duties import Duties
 from courier.storage.postgres.journal import Journal
 from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, refusal
 from courier.storage.postgres.orders import Pass, Receive, Send, Settle
+from courier.storage.postgres.pace import Pace
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.records import Records, queues_of
@@ -55,9 +58,11 @@ class PostgresStore(Claims, Stages):
         """Bring the schema up to date, or wait for the node that does; raises CannotOpen."""
         self._directory = directory
         self._circle = Circle(self._url, fresh_key().hex()[:16], directory, signals)
+        self._circle.tell = self._pool.ask
         try:
             await self._prepare()
             self._commit = GroupCommit(self._circle, self.sealer)
+            self._pace = Pace(asyncio.get_running_loop().time)
             self._records = Records(self._circle, self._pool, self._look_again)
             self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
             self._duties = Duties(self._circle)
@@ -326,6 +331,7 @@ class PostgresStore(Claims, Stages):
         claims: list[Step] = [(query, where) for query in (Q.forget_claim_parts, Q.forget_claims, Q.forget_jobs)]
         await self._pool.ask(*claims, (Q.delete_groups, where), (Q.delete_tallies, where), named)
         self._doomed.pop(queue.key, None)
+        self._circle.marks.forget(queue.key)
 
     async def _forget_dedup(self, now: int) -> None:
         while self.leads and self._dedup_due <= now:
@@ -344,11 +350,14 @@ class PostgresStore(Claims, Stages):
 
     async def _lead(self, ticks: int) -> None:
         """Hear of what will happen to queues that only other nodes, or dead ones, know of."""
-        dues = await self._pool.ask_one(Q.pending_queues)
-        if ticks % FULL_LOOK_TICKS == 0:
-            for queue in await self._records.doomed():
-                self._doom(queue)
-            dues += await self._all_dues()
+        if not self._pace.is_due:
+            return
+        with self._pace.look():
+            dues = await self._pool.ask_one(Q.pending_queues)
+            if ticks % FULL_LOOK_TICKS == 0:
+                for queue in await self._records.doomed():
+                    self._doom(queue)
+                dues += await self._all_dues()
         news = [at for key, at in dues if at is not None and self._circle.agenda.note(key, at)]
         if news:
             self._circle.signals.due(min(news))

@@ -5,27 +5,23 @@ the journal's lock, adds figures and events, and commits. So the one lock that e
 packet is on its way. Where nothing need be asked, that is the only one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
 import psycopg
 
 from courier.core.events import Event
 from courier.core.model import State
-from courier.storage.postgres import bundles
-from courier.storage.postgres.arrays import blobs, numbers, truths
+from courier.storage.postgres import bundles, writing
+from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.link import Connection, Rows, Step, ask
+from courier.storage.postgres.marks import Marks
 from courier.storage.postgres.queries import FACTS, Q
 from courier.storage.postgres.rows import Row, read
 
 CATALOG_LOCK = 0
 STALE = "CQ001"
-MOST_EVENTS = 5_000
-"""In one row of the journal."""
 _CONTENT_AT = len(FACTS.split(", "))
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class Change:
@@ -64,11 +60,17 @@ class StaleCatalog(Exception):
 class Transaction:
     """Lives from `begin` to `commit`, or to the caller's rollback."""
 
-    def __init__(self, connection: Connection, space: int) -> None:
+    def __init__(self, connection: Connection, space: int, marks: Marks | None = None) -> None:
         self.connection = connection
         self.space = space
         self.events: list[Event] = []
         self.ready: dict[int, int] = {}
+        self.left: dict[int, int] = {}
+        """What is left of bundles that were opened: another node may have looked in vain while they were locked."""
+        self.told = False
+        self.marks = marks or Marks()
+        self.passed: dict[int, int] = {}
+        """Queues that time was applied to, and up to when."""
         self.dues: dict[int, int] = {}
         self.locked: set[int] = set()
         self.changes: dict[int, Change] = {}
@@ -186,6 +188,8 @@ class Transaction:
         """Its state, due time, attempts or lease number changed."""
         if self._loose.pop(row.seq, None) is not None:
             row.loose = True
+        if row.state is State.READY:
+            self.marks.readied(row.queue, row.due_at)
         if row.seq not in self._transferred:
             self._changed[row.seq] = row
 
@@ -193,6 +197,7 @@ class Transaction:
         """Its queue changed, and all else with it."""
         if self._loose.pop(row.seq, None) is not None:
             row.loose = True
+        self.marks.readied(row.queue, row.due_at)
         self._changed.pop(row.seq, None)
         self._transferred[row.seq] = row
 
@@ -241,15 +246,20 @@ class Transaction:
         if steps := self._writes():
             await self.ask(*steps)
 
-    async def commit(self, *, notice: Step | None, also: Sequence[Step] = ()) -> bool:
+    async def commit(self, notice: Callable[["Transaction"], Step | None], also: Sequence[Step] = ()) -> bool:
         """Write the rest and make it all durable, in one round trip; whether there was anything to write."""
         steps = [*self._writes(), *also]
         figures = [(key, *change.figures) for key, change in self.changes.items() if any(change.figures)]
         wrote = self._wrote or bool(steps or figures or self.events)
         if figures or self.events:
-            steps.append((Q.seal, {"space": self.space, **_columns(_FIGURES, figures), **_journal(self.events)}))
-        if notice is not None and wrote:
-            steps.append(notice)
+            steps.append(
+                (
+                    Q.seal,
+                    {"space": self.space, **writing.columns(writing.FIGURES, figures), **writing.journal(self.events)},
+                )
+            )
+        if wrote and (told := notice(self)) is not None:
+            steps.append(told)
         if self._opening is None:
             await self._send([*steps, ("COMMIT", {})])
         else:  # steps that are sent together are one transaction anyway
@@ -260,17 +270,17 @@ class Transaction:
         steps = self._bundle_writes()
         if self._gone:
             steps.append((Q.delete_messages, {"seqs": numbers(self._gone)}))
-        new = self._new + [_whole(row) for row in self._loosened()]
+        new = self._new + [writing.whole(row) for row in self._loosened()]
         if self._transferred:
-            steps.append((Q.transfer_messages, _transfers(self._transferred.values())))
+            steps.append((Q.transfer_messages, writing.transfers(self._transferred.values())))
         if self._changed:
-            steps.append((Q.change_messages, _states(self._changed.values())))
+            steps.append((Q.change_messages, writing.states(self._changed.values())))
         if new:
-            steps.append((Q.insert_messages, _new(new)))
+            steps.append((Q.insert_messages, writing.new(new)))
         if self._dedup:
-            steps.append((Q.put_dedup, _memories(self._dedup)))
+            steps.append((Q.put_dedup, writing.memories(self._dedup)))
         if self._groups:
-            steps += _groups(self._groups)
+            steps += writing.groups(self._groups)
         self._wrote = self._wrote or bool(steps)
         self._gone, self._new = [], []
         self._transferred, self._changed, self._dedup, self._groups = {}, {}, {}, {}
@@ -285,6 +295,7 @@ class Transaction:
             del self._opened[key, seq]
             left = [row for row in rows if self._loose.pop(row.seq, None) is not None]
             if left:
+                self.left[key] = self.left.get(key, 0) + len(left)
                 self.wait(key, [bundles.entry_of(row) for row in left])
         steps: list[Step] = []
         if broken:
@@ -303,74 +314,3 @@ class Transaction:
                 row.loose = False
                 loosened.append(row)
         return loosened
-
-
-def _journal(events: Sequence[Event]) -> dict[str, Any]:
-    """A row for the events of a commit; of a very large commit several, so that a reader need not take all at once."""
-    parts = [events[first : first + MOST_EVENTS] for first in range(0, len(events), MOST_EVENTS)]
-    return {
-        "counts": numbers(map(len, parts)),
-        "ats": numbers(part[-1].at for part in parts),
-        "events": blobs(_encode(part) for part in parts),
-    }
-
-
-_FIGURES = ("keys", "ready", "delayed", "leased", "bytes", "sent", "acked", "dead")
-
-
-def _columns(names: Sequence[str], rows: Sequence[tuple[int, ...]]) -> dict[str, str]:
-    if not rows:
-        return dict.fromkeys(names, "{}")
-    return {name: numbers(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-
-
-def _states(rows: Iterable[Row]) -> dict[str, str]:
-    facts = [(row.seq, int(row.state), row.due_at, row.attempts, row.lease_no) for row in rows]
-    return _columns(("seqs", "states", "due_ats", "attempts", "lease_nos"), facts)
-
-
-def _transfers(rows: Iterable[Row]) -> dict[str, Any]:
-    chosen = list(rows)
-    return {
-        **_states(chosen),
-        "queues": numbers(row.queue for row in chosen),
-        "entered_ats": numbers(row.entered_at for row in chosen),
-        "grps": blobs(row.grp for row in chosen),
-        "deaths": blobs(row.death for row in chosen),
-    }
-
-
-NEW = (
-    "seqs", "queues", "states", "sizes", "due_ats", "entered_ats", "discard_ats", "origins", "givens", "ids", "grps",
-    "contents", "attempts", "lease_nos", "deaths",
-)  # fmt: skip
-"""What a new message of its own consists of."""
-_WRITERS = (
-    dict.fromkeys(NEW, numbers) | dict.fromkeys(("ids", "grps", "contents", "deaths"), blobs) | {"givens": truths}
-)
-
-
-def _whole(row: Row) -> tuple[Any, ...]:
-    return (
-        row.seq, row.queue, int(row.state), row.size, row.due_at, row.entered_at, row.discard_at, row.origin, False,
-        row.id.encode(), row.grp, row.content, row.attempts, row.lease_no, row.death,
-    )  # fmt: skip
-
-
-def _new(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
-    return {name: _WRITERS[name](column) for name, column in zip(NEW, zip(*rows, strict=True), strict=True)}
-
-
-def _memories(dedup: dict[tuple[int, bytes], tuple[int, int, bytes]]) -> dict[str, Any]:
-    return {
-        "keys": numbers(key for key, _ in dedup),
-        "dedup_ids": blobs(dedup_id for _, dedup_id in dedup),
-        "until_ats": numbers(until_at for until_at, _, _ in dedup.values()),
-        "seqs": numbers(seq for _, seq, _ in dedup.values()),
-        "ids": blobs(message_id for _, _, message_id in dedup.values()),
-    }
-
-
-def _groups(groups: dict[tuple[int, bytes], int]) -> list[Step]:
-    where = {"keys": numbers(key for key, _ in groups), "grps": blobs(grp for _, grp in groups)}
-    return [(Q.drop_groups, where), (Q.refresh_groups, {**where, "leased": numbers(groups.values())})]

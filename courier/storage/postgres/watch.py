@@ -9,8 +9,9 @@ import msgspec
 import psycopg
 
 from courier.core.errors import CourierError
-from courier.storage.postgres.commit import EVERYTHING, Circle
+from courier.storage.postgres.circle import EVERYTHING, Circle
 from courier.storage.postgres.link import Connection, connect
+from courier.storage.postgres.pace import Pace
 from courier.storage.postgres.queries import Q
 
 TICK_SECONDS = 1.0
@@ -30,6 +31,7 @@ class Watch:
         self._circle = circle
         self._on_tick = on_tick
         self._on_lost = on_lost
+        self._pace = Pace(asyncio.get_running_loop().time)
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -79,8 +81,9 @@ class Watch:
         assert self._connection is not None
         async for notice in self._connection.notifies(timeout=TICK_SECONDS):
             await self._hear(notice.payload)
-        if ticks % POLL_TICKS == 0:
-            await self._poll()
+        if ticks % POLL_TICKS == 0 and self._pace.is_due:
+            with self._pace.look():
+                await self._poll()
         await self._on_tick(ticks)
 
     async def _hear(self, payload: str) -> None:

@@ -37,7 +37,10 @@ def _compiled(sql: str) -> tuple[bytes, tuple[str, ...]]:
     return numbered.replace("%%", "%").encode(), names
 
 
-def _written(value: Any) -> tuple[bytes | None, int, pq.Format]:
+Written = tuple[bytes | None, int, pq.Format]
+
+
+def _written(value: Any) -> Written:
     """A parameter's bytes, its type as far as it must be said, and its format."""
     if value is None:
         return None, _UNKNOWN, _TEXT
@@ -78,10 +81,14 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     async def ask(self, steps: Sequence[Step]) -> list[Rows]:
         """Send all the steps at once and wait once; the rows of each. Steps without a BEGIN are one transaction."""
+        texts = [_compiled(sql) for sql, _ in steps]
+        written = [
+            [_written(params[name]) for name in names] for (_, params), (_, names) in zip(steps, texts, strict=True)
+        ]
         pgconn = self.pgconn
         pgconn.enter_pipeline_mode()
         try:
-            expected = self._send(steps)
+            expected = self._send([sql for sql, _ in steps], [text for text, _ in texts], written)
             results = await self._results()
         except BaseException:
             pgconn.finish()  # nobody can tell what is still on its way
@@ -89,25 +96,24 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         pgconn.exit_pipeline_mode()
         return self._read(expected, results)
 
-    def _send(self, steps: Sequence[Step]) -> list[str | None]:
+    def _send(
+        self, names: Sequence[str], texts: Sequence[bytes], written: Sequence[Sequence[Written]]
+    ) -> list[str | None]:
         """Put everything into the outgoing buffer; which result makes which statement prepared (None: an answer)."""
-        pgconn = self.pgconn
+        pgconn, fresh = self.pgconn, self._fresh
+        fresh.clear()
         expected: list[str | None] = []
-        fresh: dict[str, bytes] = {}
-        for sql, params in steps:
-            text, names = _compiled(sql)
-            written = [_written(params[name]) for name in names]
+        for sql, text, values in zip(names, texts, written, strict=True):
             name = self._names.get(sql) or fresh.get(sql)
             if name is None:
                 name = fresh[sql] = b"c%d" % next(self._numbers)
-                pgconn.send_prepare(name, text, [type_ for _, type_, _ in written])
+                pgconn.send_prepare(name, text, [type_ for _, type_, _ in values])
                 expected.append(sql)
             pgconn.send_query_prepared(
-                name, [value for value, _, _ in written], [format_ for _, _, format_ in written], _BINARY
+                name, [value for value, _, _ in values], [format_ for _, _, format_ in values], _BINARY
             )
             expected.append(None)
         pgconn.pipeline_sync()
-        self._fresh = fresh
         return expected
 
     async def _results(self) -> list[PGresult]:

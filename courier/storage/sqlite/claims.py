@@ -12,7 +12,7 @@ import msgspec
 
 from courier.core.errors import ClaimGone, Fenced, JobNotFound, QueuePaused
 from courier.core.events import Event, EventKind
-from courier.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Message, Queue, State
+from courier.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Message, Queue, Slice, State
 from courier.storage.base import Directory
 from courier.storage.sqlite.leasing import Desk, take_groups
 from courier.storage.sqlite.ledger import Tx
@@ -50,24 +50,33 @@ class Claims:
         return await self._on(queue, now, lambda tx, live: open_job(tx, live, job, now=now))
 
     async def claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, limit: int, now: int, principal: str
+        self,
+        queue: Queue,
+        *,
+        job: str,
+        number: int,
+        epoch: int,
+        limit: int,
+        ready_by: int,
+        now: int,
+        principal: str,
     ) -> Claim:
         def step(tx: Tx, live: Queue) -> Claim | None:
-            return take_part(tx, live, job, number, epoch=epoch, limit=limit, now=now, principal=principal)
+            return take_part(
+                tx, live, job, number, epoch=epoch, limit=limit, ready_by=ready_by, now=now, principal=principal
+            )
 
         while (claim := await self._on(queue, now, step)) is None:
             pass
         return claim
 
-    async def read_claim(
-        self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int
-    ) -> list[tuple[int, Message]]:
+    async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
         live = self._known(queue)
         _check_epoch(self._db, live, job, epoch)
         found = self._db.execute(Q.read_claim, (live.key, job, number)).fetchone()
         if found is None or found[6] != Fate.HELD:
             raise ClaimGone(job, number)
-        return await asyncio.to_thread(self._read_parts, live, job, number, start, stop)
+        return Slice(found[1], await asyncio.to_thread(self._read_parts, live, job, number, start, stop))
 
     def _read_parts(self, queue: Queue, job: str, number: int, start: int, stop: int) -> list[tuple[int, Message]]:
         where = {"queue": queue.key, "job": job, "number": number, "start": start, "stop": stop}
@@ -148,7 +157,7 @@ def open_job(tx: Tx, queue: Queue, name: str, *, now: int) -> Job:
 
 
 def take_part(
-    tx: Tx, queue: Queue, job: str, number: int, *, epoch: int, limit: int, now: int, principal: str
+    tx: Tx, queue: Queue, job: str, number: int, *, epoch: int, limit: int, ready_by: int, now: int, principal: str
 ) -> Claim | None:
     """Add a part to a claim; the claim once it is complete."""
     if number <= _check_epoch(tx.db, queue, job, epoch).done:
@@ -159,7 +168,7 @@ def take_part(
         if queue.settings.paused:
             raise QueuePaused(queue.name)
         room = min(PART, wanted - count)
-        facts = _take(tx, queue, room, now)
+        facts = _take(tx, queue, room, ready_by)
         if facts:
             _lease(tx, queue, facts, {"job": job, "number": number}, now, principal)
             part = (queue.key, job, number, count, len(facts), encode([seq for seq, *_ in facts]))
@@ -173,14 +182,14 @@ def take_part(
     return Claim(number=number, count=count, byte_count=size, claimed_at=claimed_at, is_new=is_new)
 
 
-def _take(tx: Tx, queue: Queue, room: int, now: int) -> list[tuple[int, str, int, int]]:
+def _take(tx: Tx, queue: Queue, room: int, ready_by: int) -> list[tuple[int, str, int, int]]:
     """seq, id, attempts and size of messages that can be had."""
     if not tx.tally(queue.key).counts[State.READY]:
         return []
     if queue.kind is Kind.FIFO:
-        rows = take_groups(tx, queue, limit=room, group_limit=room, now=now)
+        rows = take_groups(tx, queue, limit=room, group_limit=room, now=ready_by)
         return [(row[0], row[1], row[6], row[15]) for row in rows]
-    return tx.execute(Q.ready_facts, {"queue": queue.key, "limit": room}).fetchall()
+    return tx.execute(Q.ready_facts, {"queue": queue.key, "ready_by": ready_by, "limit": room}).fetchall()
 
 
 def _lease(

@@ -260,7 +260,8 @@ WHERE queue = :queue AND job = :job AND number = :number AND first < :stop AND f
 DELETE FROM claim_part WHERE queue = ? AND job = ? AND number = ? AND first = ?;
 
 -- name: ready_facts
-SELECT seq, id, attempts, size FROM message WHERE queue = :queue AND state = 1 ORDER BY due_at, seq LIMIT :limit;
+SELECT seq, id, attempts, size FROM message WHERE queue = :queue AND state = 1 AND due_at <= :ready_by
+ORDER BY due_at, seq LIMIT :limit;
 
 -- name: claimed_messages
 -- Of the named messages those that are still held by a claim.

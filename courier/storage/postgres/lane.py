@@ -1,0 +1,144 @@
+"""One of a node's ways to the database: a connection, and one transaction at a time."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any, Protocol
+
+import psycopg
+
+from courier.core.errors import CourierError, Unavailable
+from courier.core.receipts import Sealer
+from courier.storage.postgres.batch import Batch, Overtaken
+from courier.storage.postgres.circle import Circle
+from courier.storage.postgres.link import Connection, connect, is_collision, is_usable, refusal
+from courier.storage.postgres.orders import Order
+from courier.storage.postgres.seqs import Seqs
+from courier.storage.postgres.transaction import StaleCatalog, Transaction
+
+TRIES = 8
+RECONNECT_SECONDS = 0.5
+
+log = logging.getLogger(__name__)
+
+Waiting = tuple[Order, "asyncio.Future[Any]"]
+
+
+class Group(Protocol):
+    """Whom a lane works for."""
+
+    circle: Circle
+    sealer: Sealer
+    seqs: Seqs
+    failure: str | None
+    retry_at: float
+
+    def answer(self, batch: list[Waiting], outcomes: Sequence[Any]) -> None: ...
+
+    def committed(self, seconds: float) -> None: ...
+
+
+class Lane:
+    """Carries out batches, one after the other."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._circle = group.circle
+        self._connection: Connection | None = None
+
+    async def commit(self, batch: list[Waiting]) -> None:
+        """Carry out a batch and answer everybody in it."""
+        orders = [order for order, _ in batch]
+        outcomes: Sequence[Any] = [Unavailable("the store is closing")] * len(batch)
+        try:
+            outcomes = await self._outcomes(orders)
+        finally:
+            self._group.answer(batch, outcomes)
+
+    async def _outcomes(self, orders: Sequence[Order]) -> Sequence[Any]:
+        try:
+            return await self._transact(orders)
+        except (Unavailable, psycopg.Error) as error:
+            if len(orders) == 1 or isinstance(error, Unavailable):
+                return [error if isinstance(error, Unavailable) else refusal(error)] * len(orders)
+        except Exception:
+            log.debug("a batch is carried out one by one", exc_info=True)
+        return [await self._alone(order) for order in orders]
+
+    async def _alone(self, order: Order) -> Any:
+        try:
+            return (await self._transact([order]))[0]
+        except psycopg.Error as error:
+            return refusal(error)
+        except CourierError as error:
+            return error
+        except Exception as error:
+            log.exception("an order could not be carried out")
+            return error
+
+    async def _transact(self, orders: Sequence[Order]) -> list[Any]:
+        """All of the orders, tried again where another node stood in the way; raises Unavailable without a database."""
+        short_acks = True
+        for _ in range(TRIES):
+            connection = await self._connected()
+            try:
+                return await self._attempt(connection, orders, short_acks=short_acks)
+            except StaleCatalog:
+                await self._roll_back()
+                await self._circle.refresh()
+            except Overtaken:
+                await self._roll_back()
+                short_acks = False
+            except psycopg.Error as error:
+                await self._roll_back()
+                if self._connection is None:
+                    self._group.failure = str(refusal(error))
+                    raise refusal(error) from error
+                if not is_collision(error):
+                    raise
+            except BaseException:
+                await self._roll_back()
+                raise
+        raise Unavailable("the database is too busy to decide; try again")
+
+    async def _attempt(self, connection: Connection, orders: Sequence[Order], *, short_acks: bool) -> list[Any]:
+        group, circle = self._group, self._circle
+        begun = perf_counter()
+        tx = Transaction(connection, circle.space, circle.marks)
+        batch = Batch(tx, orders, circle.directory, group.sealer, group.seqs, short_acks=short_acks)
+        outcomes = await batch.run(circle.catalog_version)
+        started = perf_counter()
+        wrote = await tx.commit(circle.notice)
+        circle.committed(tx, wrote, len(orders), perf_counter() - started)
+        group.committed(perf_counter() - begun)
+        return outcomes
+
+    async def _roll_back(self) -> None:
+        """Be ready for the next transaction, on a new connection if need be."""
+        if self._connection is not None and not self._connection.closed:
+            with contextlib.suppress(psycopg.Error):
+                await self._connection.execute("ROLLBACK")
+                return
+        await self.disconnect()
+
+    async def _connected(self) -> Connection:
+        if is_usable(self._connection):
+            return self._connection
+        await self.disconnect()
+        group, loop = self._group, asyncio.get_running_loop()
+        if loop.time() < group.retry_at:
+            raise Unavailable(group.failure or "the database cannot be reached")
+        try:
+            self._connection = await connect(self._circle.url)
+        except psycopg.Error as error:
+            group.retry_at = loop.time() + RECONNECT_SECONDS
+            group.failure = f"the database cannot be reached: {error}"
+            raise Unavailable(group.failure) from error
+        return self._connection
+
+    async def disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()

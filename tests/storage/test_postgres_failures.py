@@ -1,0 +1,172 @@
+"""What the engine for many nodes does when the database is not as it should be, or changes under it."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from courier.core.errors import Invalid, Unavailable
+from courier.core.model import Draft
+from courier.storage.base import CannotOpen, StoredRecord
+from courier.storage.postgres import link, schema
+from courier.storage.postgres.link import connect
+from courier.storage.postgres.schema import version_of
+from courier.storage.postgres.store import PostgresStore
+from tests.support.cluster import Standby
+from tests.support.engines import TENANT, Rig, forget
+from tests.support.postgres import Cluster, shared_cluster
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    yield shared_cluster().store_url(tmp_path)
+    forget(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[Cluster]:
+    """A server that a test may change."""
+    cluster = Cluster()
+    yield cluster
+    cluster.remove()
+
+
+# -- opening ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_server_that_is_too_old_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "OLDEST_VERSION", 990_000)
+    with pytest.raises(CannotOpen, match=r"^PostgreSQL \d+ is too old; 15 is the oldest$"):
+        await Rig(lambda: PostgresStore(shared_cluster().url())).open()
+
+
+@pytest.mark.slow
+async def test_no_node_works_on_a_standby(own_cluster: Cluster, tmp_path: Path) -> None:
+    rig = Rig(lambda: PostgresStore(own_cluster.store_url(tmp_path)))
+    await rig.open()
+    standby = Standby(own_cluster)
+    try:
+        with pytest.raises(CannotOpen, match="read-only"):
+            await Rig(lambda: PostgresStore(standby.url())).open()
+        both = own_cluster.url().replace("host=", f"host={standby.url().rpartition('host=')[2]},")
+        connection = await connect(both)  # whichever comes first, the one that takes writes is chosen
+        ((in_recovery,),) = await (await connection.execute("SELECT pg_is_in_recovery()")).fetchall()
+        await connection.close()
+        assert in_recovery is False
+    finally:
+        standby.remove()
+        await rig.close()
+
+
+# -- a database that says no --------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_a_database_that_takes_no_writes_is_unavailable_until_it_does(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    rig = Rig(lambda: PostgresStore(own_cluster.store_url(tmp_path)))
+    await rig.open()
+    await rig.create("orders")
+    await rig.send("orders")
+    try:
+        own_cluster.configure(default_transaction_read_only="on")
+        async with asyncio.timeout(10):
+            while not await refused(rig):
+                await asyncio.sleep(0.02)
+        own_cluster.configure(default_transaction_read_only="off")
+        async with asyncio.timeout(10):
+            while await refused(rig):
+                await asyncio.sleep(0.02)
+    finally:
+        own_cluster.configure(default_transaction_read_only="off")
+        await rig.close()
+
+
+async def refused(rig: Rig) -> bool:
+    (outcome,) = await asyncio.gather(rig.send("orders"), return_exceptions=True)
+    return isinstance(outcome, Unavailable) and bool(outcome.retry_after_ms)
+
+
+async def test_a_name_that_the_database_cannot_hold_is_the_callers_mistake(url: str) -> None:
+    rig = Rig(lambda: PostgresStore(url))
+    await rig.open()
+    try:
+        record = StoredRecord(kind="note", tenant=TENANT, id="a\0b", document=b"")
+        with pytest.raises(Invalid, match="NUL"):
+            await rig.store.change_records(put=[record])
+        await rig.create("orders")
+        await rig.send("orders", b"a\0b", id="c\0d", group="e\0f", attributes={"g\0": "\0"})
+        message = (await rig.receive_one("orders")).message
+        assert (message.body, message.id, message.group) == (b"a\0b", "c\0d", "e\0f")
+    finally:
+        await rig.close()
+
+
+async def test_durability_is_never_traded_for_speed(url: str) -> None:
+    """The sessions of a node leave it to the operator how durable a commit is."""
+    async with await psycopg.AsyncConnection.connect(url) as plain:
+        ((usual,),) = await (await plain.execute("SHOW synchronous_commit")).fetchall()
+    ours = await connect(url)
+    ((set_by_us,),) = await (await ours.execute("SHOW synchronous_commit")).fetchall()
+    await ours.close()
+    assert set_by_us == usual
+    assert "synchronous_commit" not in link.SETTINGS
+
+
+# -- a schema that moves on ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_one_node_migrates_and_those_of_the_version_before_work_on(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = Rig(lambda: PostgresStore(url))
+    await old.open()
+    await old.create("orders")
+    stop = asyncio.Event()
+    served = 0
+
+    async def serve() -> None:
+        nonlocal served
+        while not stop.is_set():
+            await old.send_all("orders", [Draft(body=b"x")] * 3)
+            for lease in await old.receive("orders", limit=3):
+                await old.ack("orders", lease)
+            served += 1
+
+    work = asyncio.create_task(serve())
+    newest = schema.migrations()[-1][0]
+    _add_migration(tmp_path / "migrations", newest + 1, monkeypatch)
+    new = [Rig(lambda: PostgresStore(url), old.clock) for _ in range(3)]
+    await asyncio.gather(*(rig.open() for rig in new))
+    before = served
+    async with asyncio.timeout(20):
+        while served < before + 3:
+            await asyncio.sleep(0.01)
+    stop.set()
+    await work
+    try:
+        connection = await connect(url)
+        assert await version_of(connection) == newest + 1
+        times = await (await connection.execute("SELECT count(*) FROM migrated")).fetchall()
+        await connection.execute(
+            f"DROP TABLE migrated; ALTER TABLE message DROP COLUMN note; UPDATE schema_version SET version = {newest}"
+        )
+        await connection.close()
+        assert times == [(1,)]
+        await new[1].send("orders", b"by a new one")
+        assert (await old.receive_one("orders")).message.body == b"by a new one"
+    finally:
+        await asyncio.gather(*(rig.close() for rig in (old, *new)))
+
+
+def _add_migration(folder: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more step than this Courier has, as the next would bring it."""
+    shutil.copytree(Path(schema.__file__).parent / "migrations", folder)
+    sql = "ALTER TABLE message ADD COLUMN note TEXT; CREATE TABLE migrated AS SELECT 1 AS once; SELECT pg_sleep(0.3);"
+    (folder / f"{version:04}_next.sql").write_text(sql)
+    monkeypatch.setattr(schema, "FOLDER", folder)

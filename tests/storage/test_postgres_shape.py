@@ -1,0 +1,196 @@
+"""How the engine for many nodes keeps its data: bundles of waiting messages, tables that do not grow, short looks."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from courier.core.events import EventKind
+from courier.core.model import Draft
+from courier.storage.postgres.bundles import MOST_MESSAGES
+from courier.storage.postgres.marks import FULL_SECONDS, MARGIN_MS, Marks
+from courier.storage.postgres.store import PostgresStore
+from tests.support.engines import Rig, forget
+from tests.support.postgres import shared_cluster
+
+TABLES = ("message", "bundle", "tally")
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Rig]:
+    rig = Rig(lambda: PostgresStore(shared_cluster().store_url(tmp_path)))
+    await rig.open()
+    yield rig
+    await rig.close()
+    forget(tmp_path)
+
+
+def schema(tmp_path: Path) -> str:
+    return shared_cluster()._schemas[tmp_path]
+
+
+def count(tmp_path: Path, table: str) -> int:
+    ((found,),) = shared_cluster().execute(f"SELECT count(*) FROM {schema(tmp_path)}.{table}")
+    assert isinstance(found, int)
+    return found
+
+
+# -- bundles ------------------------------------------------------------------------------------------------------
+
+
+async def test_messages_that_just_wait_share_a_row(node: Rig, tmp_path: Path) -> None:
+    await node.create("orders")
+    await node.send_all("orders", [Draft(body=b"x")] * (2 * MOST_MESSAGES))
+    assert (count(tmp_path, "bundle"), count(tmp_path, "message")) == (2, 0)
+
+
+async def test_what_needs_an_index_has_a_row_of_its_own(node: Rig, tmp_path: Path) -> None:
+    await node.create("orders")
+    drafts = [Draft(body=b"x", id="mine"), Draft(body=b"x", delay_ms=1), Draft(body=b"x", retention_ms=1_000)]
+    await node.send_all("orders", drafts)
+    assert (count(tmp_path, "bundle"), count(tmp_path, "message")) == (0, 3)
+
+
+async def test_what_a_receiver_leaves_in_a_bundle_waits_on(node: Rig, tmp_path: Path) -> None:
+    await node.create("orders")
+    sent = await node.send_all("orders", [Draft(body=str(n).encode()) for n in range(5)])
+    await node.receive("orders", limit=2)
+    assert (count(tmp_path, "bundle"), count(tmp_path, "message")) == (1, 2)
+    left = await node.receive("orders", limit=10)
+    assert [lease.message.seq for lease in left] == [outcome.seq for outcome in sent[2:]]  # type: ignore[union-attr]
+    assert count(tmp_path, "bundle") == 0
+    assert await node.store.check() == []
+
+
+async def test_a_message_can_be_taken_from_the_middle_of_a_bundle(node: Rig) -> None:
+    await node.create("orders")
+    await node.create("bills")
+    sent = [outcome.seq for outcome in await node.send_all("orders", [Draft(body=b"x")] * 5)]  # type: ignore[union-attr]
+    assert await node.remove("orders", [sent[2]]) == [sent[2]]
+    assert await node.move("orders", "bills", [sent[0]]) == 1
+    assert [message.seq for message in await node.browse("orders")] == [sent[1], sent[3], sent[4]]
+    assert [message.seq for message in await node.browse("bills")] == [sent[0]]
+    assert await node.store.check() == []
+
+
+async def test_receivers_and_senders_of_several_queues_share_a_commit(node: Rig) -> None:
+    await node.create("orders")
+    await node.create("bills")
+    await node.send("bills")
+    bill, order, _ = await asyncio.gather(node.receive("bills"), node.receive("orders"), node.send("orders"))
+    assert (len(bill), len(order)) == (1, 1)
+    assert await node.store.check() == []
+
+
+async def test_a_damaged_bundle_is_found(node: Rig, tmp_path: Path) -> None:
+    await node.create("orders")
+    await node.send_all("orders", [Draft(body=b"x")] * 3)
+    shared_cluster().execute(f"UPDATE {schema(tmp_path)}.bundle SET last = last + 1")
+    assert [finding for finding in await node.store.check() if "bundle" in finding]
+
+
+# -- tables that do not grow --------------------------------------------------------------------------------------
+
+
+def size(tmp_path: Path) -> int:
+    """Bytes of the tables that change most, indexes and all, once vacuum has been there."""
+    names = [f"{schema(tmp_path)}.{table}" for table in TABLES]
+    for name in names:
+        shared_cluster().execute(f"VACUUM {name}")
+    ((found,),) = shared_cluster().execute(
+        f"SELECT {' + '.join(f'pg_total_relation_size({name!r})' for name in names)}"
+    )
+    return int(str(found))
+
+
+async def cycles(rig: Rig, times: int) -> None:
+    for _ in range(times):
+        await rig.send_all("orders", [Draft(body=b"x" * 100)] * 20)
+        leases = await rig.receive("orders", limit=20)
+        await asyncio.gather(*(rig.release("orders", lease, delay_ms=0) for lease in leases[:5]))
+        leases = leases[5:] + await rig.receive("orders", limit=5)
+        await asyncio.gather(*(rig.ack("orders", lease) for lease in leases))
+        rig.clock.advance(ms=1_000)
+
+
+@pytest.mark.slow
+async def test_the_tables_do_not_grow_with_what_passes_through_them(node: Rig, tmp_path: Path) -> None:
+    await node.create("orders")
+    sizes = []
+    for _ in range(8):
+        await cycles(node, 20)
+        sizes.append(size(tmp_path))
+    assert (await node.counters("orders")).total_count == 0
+    assert sizes[-1] <= 1.1 * sizes[3]  # a page of an index is used again only after the second vacuum
+
+
+async def test_the_journal_leaves_nothing_behind_when_it_is_trimmed(node: Rig, tmp_path: Path) -> None:
+    await node.create("orders")
+    await cycles(node, 5)
+    span = await node.store.span()
+    assert await node.store.trim_events(before=span.next) >= span.next - 100
+    assert count(tmp_path, "journal") == 1
+    assert (await node.store.span()).next == span.next
+
+
+@contextlib.asynccontextmanager
+async def held_open() -> AsyncIterator[None]:
+    """Somebody's transaction, for as long as which vacuum may remove nothing."""
+    connection = await psycopg.AsyncConnection.connect(shared_cluster().url())
+    try:
+        await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
+        await connection.execute("SELECT 1")
+        yield
+    finally:
+        await connection.close()
+
+
+@pytest.mark.slow
+async def test_a_transaction_held_open_does_not_make_looks_longer(node: Rig, tmp_path: Path) -> None:
+    """Of all that is dead at the front of the index a claim steps over no more than it must."""
+    await node.create("orders")
+    async with held_open():
+        await cycles(node, 60)
+        key, oldest = node.queue("orders").key, node.now - MARGIN_MS - 5_000
+        ready, bundle = node.store._circle.marks.claim(key)  # type: ignore[attr-defined]
+        assert (ready >= oldest or ready == 0, bundle >= oldest) == (True, True)
+        await node.send("orders")
+        assert len(await node.receive("orders")) == 1
+
+
+# -- marks --------------------------------------------------------------------------------------------------------
+
+
+def test_a_look_begins_a_little_before_the_oldest_that_was_there() -> None:
+    now = [100.0]
+    marks = Marks(lambda: now[0])
+    assert marks.claim(1) == (0, 0)
+    marks.claimed(1, ready=50_000, bundle=60_000)
+    assert marks.claim(1) == (50_000 - MARGIN_MS, 60_000 - MARGIN_MS)
+    now[0] += FULL_SECONDS
+    assert marks.claim(1) == (0, 0)
+
+
+def test_what_becomes_ready_as_of_long_ago_is_looked_for() -> None:
+    marks = Marks(lambda: 1.0)
+    marks.claim(1)
+    marks.claimed(1, ready=90_000, bundle=None)
+    marks.readied(1, 30_000)
+    assert marks.claim(1)[0] == 30_000 - MARGIN_MS
+
+
+async def test_a_lease_that_ended_long_ago_is_had_again_at_once(node: Rig) -> None:
+    await node.create("orders")
+    await node.send("orders", b"first")
+    await node.receive("orders", lease_ms=1_000)
+    for _ in range(3):
+        await node.send("orders")
+        await node.ack("orders", await node.receive_one("orders"))
+        node.clock.advance(ms=300)
+    node.clock.advance(ms=3_600_000)
+    await node.send("orders")
+    assert (await node.receive_one("orders")).message.body == b"first"
+    assert len(await node.events(EventKind.LEASE_EXPIRED)) == 1
