@@ -101,32 +101,28 @@ class _Work:
         journal = Journal(self._server.client.url, self._server.token)
         job = pipeline.Job(journal, self._lake, rows_per_batch=rows_per_batch, format=format)
         action = rebuilding.rebuild if what == "rebuild" else pipeline.run
-        with Progress(self._name, unit="event", json=self._server.json) as progress, _stopped_by_sigterm():
+        with Progress(self._name, unit="event", json=self._server.json) as progress, _signals() as told:
 
             def report(news: "pipeline.Progress") -> None:
                 self.counted += news.events
                 progress.reach(self.counted, total=self.counted + news.backlog, batch=news.batch, offset=news.offset)
 
             try:
-                action(self._session, job, report=report, **how)
+                action(self._session, job, report=report, stopping=lambda: bool(told), **how)
             except (pipeline.PipelineFailed, JournalError) as error:
                 raise Failure(str(error), Exit.FAILED) from None
+        if signal.SIGINT in told:
+            raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
-def _stopped_by_sigterm() -> "Iterator[None]":
-    """A service that is told to stop has not failed. What a batch had begun is done again by the next run."""
-    told = []
-
-    def stop(*_: Any) -> None:
-        told.append(True)
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, stop)
+def _signals() -> Iterator[list[int]]:
+    """The signals that have told the job to stop; it looks at them when it can, for Spark takes no interruption."""
+    told: list[int] = []
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    previous = [signal.signal(number, lambda given, _: told.append(given)) for number in numbers]
     try:
-        yield
-    except KeyboardInterrupt:
-        if not told:
-            raise
+        yield told
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in zip(numbers, previous, strict=True):
+            signal.signal(number, handler)

@@ -20,6 +20,9 @@ from courier.spark.stores.base import PARQUET
 CURSOR = "pipeline"
 ROWS_PER_BATCH = 2_500_000
 ROWS_PER_TASK = 250_000
+LOOK_S = 1
+PATIENCE_S = 30
+"""How long a pipeline that is told to stop goes on with its batch, which the next one would have to do again."""
 
 TUNING = {
     # As an instant that every reader knows, and not as twelve bytes that only some do.
@@ -63,24 +66,32 @@ def run(
     *,
     every_ms: int | None = None,
     report: Callable[[Progress], None] = lambda _: None,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Bring the tables up to date and return, or go on every so often until stopped."""
+    """Bring the tables up to date and return, or go on every so often until it is `stopping`."""
     for key, value in TUNING.items():
         spark.conf.set(key, value)
     keeper = _Keeper(job, report)
     spark.streams.addListener(keeper)
     try:
         query = _start(spark, job, every_ms)
-        try:
-            query.awaitTermination()
-        except KeyboardInterrupt:
-            query.stop()
-            raise
+        _await_end(query, stopping)
         keeper.catch_up(query)
     except StreamingQueryException as error:
         raise PipelineFailed(reason_of(error)) from error
     finally:
         spark.streams.removeListener(keeper)
+
+
+def _await_end(query: StreamingQuery, stopping: Callable[[], bool]) -> None:
+    """Until all is done, or it is told to stop: then the batch in hand is finished, if that does not take too long."""
+    patience = PATIENCE_S / LOOK_S
+    while not query.awaitTermination(LOOK_S):
+        if stopping():
+            patience -= 1
+            if patience < 0 or not query.status["isTriggerActive"]:
+                query.stop()
+                return
 
 
 class _Refresh:

@@ -15,12 +15,20 @@ FRESH, OLD, COMPLETE = "_rebuild", "_old", "_complete"
 PIECES = (*TABLES, WAITING, CHECKPOINT, NOTE)
 
 
-def rebuild(spark: SparkSession, job: Job, *, report: Callable[[Progress], None] = lambda _: None) -> None:
-    """Until it is done, readers see the old tables; one that is killed leaves them as they were."""
+def rebuild(
+    spark: SparkSession,
+    job: Job,
+    *,
+    report: Callable[[Progress], None] = lambda _: None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> None:
+    """Until it is done, readers see the old tables; one that is stopped or killed leaves them as they were."""
     finish(job.lake)
     fresh = job.lake / FRESH
     shutil.rmtree(fresh, ignore_errors=True)
-    run(spark, job._replace(lake=fresh), report=report)
+    run(spark, job._replace(lake=fresh), report=report, stopping=stopping)
+    if stopping():
+        return
     fresh.mkdir(parents=True, exist_ok=True)  # a journal without events makes no table
     (fresh / COMPLETE).touch()
     finish(job.lake)
