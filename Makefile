@@ -40,6 +40,11 @@ $(VENV)/.java: $(BIN)/uv
 	@test -x "$$JAVA_HOME/bin/java" || command -v java >/dev/null || { apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless; }
 	@touch $@
 
+# What the pipeline needs beyond the server.
+$(VENV)/.spark: $(VENV)/.server locks/spark.txt
+	@$(UV) install --quiet --python $(BIN)/python --require-hashes -r locks/spark.txt
+	@touch $@
+
 # The example of a cluster has a balancer. Debian would start it as a service at once; nobody asked for one.
 $(VENV)/.nginx: $(BIN)/uv
 	@command -v nginx >/dev/null || ls /usr/sbin/nginx >/dev/null 2>&1 || { apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq nginx-light; }
@@ -52,6 +57,9 @@ install-all: $(VENV)/.all $(VENV)/.node $(VENV)/.postgres $(VENV)/.java $(VENV)/
 
 run: install ## Start Courier on its embedded store in ./courier-data
 	@$(BIN)/courier serve
+
+pipeline: $(VENV)/.spark $(VENV)/.java ## Fill the lake's tables from the running server (COURIER_URL, COURIER_TOKEN)
+	@$(BIN)/courier pipeline run --once
 
 cluster: install-all ## Start a PostgreSQL, three nodes and a balancer on port 8080, until Ctrl-C
 	@$(BIN)/python examples/cluster/start.py
@@ -70,10 +78,11 @@ bench: install-all ## Measure Courier against a bare server in the same run; pri
 
 lock: $(BIN)/uv ## Resolve the dependencies anew into locks/
 	@$(UV) compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 pyproject.toml -o locks/server.txt
+	@$(UV) compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 --extra spark -c locks/server.txt pyproject.toml -o locks/spark.txt
 	@$(UV) compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 --all-extras --group dev -c locks/server.txt pyproject.toml -o locks/all.txt
 
 clean: ## Remove what the other commands made (not your data)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help install install-all run cluster test check bench lock clean
+.PHONY: help install install-all run pipeline cluster test check bench lock clean

@@ -11,7 +11,7 @@ from typing import Annotated
 import cyclopts
 from rich.console import Console
 
-from benchmarks import backlog, delivery, dialects, journal, postgres, report, sending, soak
+from benchmarks import archive, backlog, delivery, dialects, journal, postgres, report, sending, soak, spark, writing
 from benchmarks.bench import Bench
 from benchmarks.load import require_wrk
 from benchmarks.measure import Row
@@ -25,6 +25,9 @@ SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
     "backlog": backlog.receive_cost,
     "memory+start": backlog.memory_and_start,
     "journal": journal.journal_cost,
+    "archive": partial(archive.send_cost, messages=1, connections=128, bar=0.9),
+    "archive-100": partial(archive.send_cost, messages=100, connections=32, bar=None),
+    "spark-read": spark.read_stream,
     "deliver-200": partial(delivery.at_rate, rate=200),
     "deliver-1000": partial(delivery.at_rate, rate=1_000, bar=100.0),
     "deliver-max": delivery.flat_out,
@@ -35,6 +38,7 @@ SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
     "mq-publish": dialects.anypoint_publish,
     "mq-batch": dialects.anypoint_publish_batch,
     "mq-consume": dialects.anypoint_consume,
+    "spark-write": writing.stream_write,
     "pg-send-128": partial(postgres.send_one, connections=128),
     "pg-send-32": partial(postgres.send_one, connections=32),
     "pg-batch-100": postgres.send_batch,

@@ -65,6 +65,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (MANAGE, "queues", "queues:app", "Create, look at, change, empty and delete queues."),
     (MANAGE, "exchanges", "exchanges:app", "Copy messages to several queues by rules."),
     (MANAGE, "listeners", "listeners:app", "Have messages delivered to URLs, and see how that goes."),
+    (MANAGE, "claims", "claims:app", "See what jobs hold of queues, and free it."),
     (MANAGE, "tenants", "tenants:app", "Keep owners of queues apart."),
     (MANAGE, "credentials", "credentials:app", "Let programs in, each with its own rights."),
     (OPERATE, "serve", "serving:serve", SERVE),
@@ -75,8 +76,11 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (OPERATE, "pipeline", "pipeline:app", "Turn the journal into tables for data people, with Spark."),
     (OPERATE, "compact", "lakes:compact", "Make few large files of the lake's many small ones."),
     (OPERATE, "simulate", "simulating:simulate", "Write a made-up history to try the pipeline on."),
+    (OPERATE, "replay", "replaying:replay", "Send messages of the past again, found by a condition on a table."),
+    (OPERATE, "erase", "erasing:erase", "Remove messages from queues, archive and tables, with a receipt."),
     (OPERATE, "report", "reporting:report", "Draw one page of HTML from the lake's tables."),
     (OPERATE, "export", "exporting:export", "Write queues and their messages into a folder of Parquet."),
+    (OPERATE, "import", "importing:import_", "Make the queues of an export, and send its messages into them."),
     (ABOUT_GROUP, "version", "about:version", "Print the versions of Courier and of what it stands on."),
 )
 

@@ -5,7 +5,6 @@ messages/<queue>/00000000.parquet  its messages, in order; each file appears who
 queues.parquet                     the queues and their settings; written last, so that it means: complete
 """
 
-import base64
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ import msgspec
 
 from courier.cli.client import body_of
 from courier.cli.exits import Failure
+from courier.cli.publishing import encoded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -160,7 +160,7 @@ def new_message(row: Json, *, now: int) -> Json:
         "group": row["group"],
         "delay_ms": max(0, row["due_at"] - now) if row["state"] == "delayed" else 0,
         "retention_ms": max(1, row["discard_at"] - now),
-        "body_base64": base64.b64encode(row["body"]).decode(),
+        "body_base64": encoded(row["body"]),
     }
     return {name: value for name, value in message.items() if value is not None}
 

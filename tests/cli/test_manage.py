@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cli.conftest import Courier
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.slow
 
@@ -164,3 +165,19 @@ def test_a_flag_wins_over_the_environment(courier: Courier, server) -> None:
     courier.ok(
         "queues", "list", "--token", server.token, "--url", server.url, COURIER_TOKEN="x", COURIER_URL="http://y"
     )
+
+
+def test_what_a_job_holds_is_seen_and_freed(courier: Courier, tenant: str, server: ServerProcess) -> None:
+    courier.ok("queues", "create", "a")
+    courier.ok("queues", "create", "b")
+    courier.ok("send", "a", "x", "--repeat", 3)
+    assert courier.ok("claims", "list").err == "no job holds anything\n"
+    job = f"{server.url}/courier/v1/tenants/{tenant}/queues/a/jobs/spark"
+    assert server.session.post(f"{job}/open", timeout=30).status_code == 200
+    assert server.session.put(f"{job}/claims/1", json={"epoch": 1}, timeout=30).status_code == 201
+    assert courier.ok("claims", "list").lines[1].split()[:7] == ["a", "spark", "1", "1", "3", "3", "B"]
+    (claim,) = courier.ok("claims", "list", "a", "--json").json
+    assert (claim["job"], claim["number"], claim["count"], claim["age_ms"] >= 0) == ("spark", 1, 3, True)
+    assert courier.ok("claims", "free", "a", "spark", "--yes").out == "freed 3 messages\n"
+    assert courier.ok("claims", "list", "--json").json == []
+    assert courier.ok("receive", "a", "--raw").out == "x\n"

@@ -21,7 +21,7 @@ NOON = 1_700_049_600_000  # 2023-11-15T12:00:00Z
 
 @pytest.fixture
 async def mq(tmp_path: Path) -> AsyncIterator[AnypointCaller]:
-    async with courier_app(tmp_path, clock=FakeClock(NOON)) as app:
+    async with courier_app(tmp_path, clock=FakeClock(NOON), archive_enabled=False) as app:
         caller = AnypointCaller(app)
         await caller.queue("orders")
         yield caller

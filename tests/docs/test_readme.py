@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 120
+PATIENCE_S = 300
 
 pytestmark = pytest.mark.slow
 
@@ -66,6 +66,21 @@ def test_the_first_screen_of_the_readme_installs_serves_sends_and_receives(tmp_p
     assert re.search(r'"leases":\[\{"receipt":"[^"]+".*\\"item\\":', shown)
     assert re.search(r'\{"seq":1,"id":"[^"]+"', shown.partition('"leases"')[2])
     assert "hello" in shown
+
+
+def test_three_commands_lead_from_messages_to_a_query_and_the_report(tmp_path: Path) -> None:
+    start, *first = shell_blocks("README.md", until="## What it does")
+    text = (ROOT / "README.md").read_text().partition("## From messages to tables")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    commands = [line for line in block.splitlines() if line.strip()]
+    assert len(commands) == 3
+    for name in ("Makefile", "pyproject.toml", "locks"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    with started(start, tmp_path / "courier-data") as address:
+        shown = type_in([*first, block], address, tmp_path / "courier-data")
+    assert re.search(r"orders +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d.* +2 +2 +0", shown)
+    assert "into report.html" in shown
+    assert "Throughput" in (tmp_path / "report.html").read_text()
 
 
 def test_the_quickstart_works_from_top_to_bottom(tmp_path: Path) -> None:

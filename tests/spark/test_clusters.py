@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.bench import Bench
 from tests.spark.killing import run_job
 from tests.support.server import ServerProcess
 
@@ -31,3 +32,15 @@ def test_messages_are_read_by_executors_wherever_they_are(
     run_job(job, log=tmp_path / "job.log")
     rows = spark.read.parquet(str(tmp_path / "table")).select("body").collect()
     assert sorted(int(row.body) for row in rows) == list(range(MESSAGES))
+
+
+def test_messages_are_carried_from_queue_to_queue_by_executors_wherever_they_are(
+    spark: SparkSession, server: ServerProcess, any_spark: str, tmp_path: Path
+) -> None:
+    bench = Bench(spark, server)
+    source, target = (bench.create(f"{end}-{tmp_path.name}") for end in ("source", "target"))
+    bench.send(source, MESSAGES)
+    where = [any_spark, server.url, server.token, source, target, "1000", str(tmp_path)]
+    run_job(["-m", "tests.spark.jobs.carry_messages", *where], log=tmp_path / "job.log")
+    assert sorted(bench.bodies(target)) == [f"{number:06}" for number in range(MESSAGES)]
+    assert (bench.messages(source), bench.claims(source)) == ([], [])

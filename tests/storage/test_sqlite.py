@@ -308,3 +308,32 @@ async def test_a_check_finds(tmp_path: Path, damage: str) -> None:
     findings = await store.check()
     assert len(findings) == 1
     assert findings[0]
+
+
+# -- older data -----------------------------------------------------------------------------------------------
+
+
+async def test_data_from_before_there_were_claims_can_be_used(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        await rig.send("orders", b"old")
+    with sqlite3.connect(tmp_path / "courier.db") as db:
+        for table in ("job", "claim", "claim_part", "stage", "publication", "landing"):
+            db.execute(f"DROP TABLE {table}")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    async with opened(tmp_path) as rig:
+        job = await rig.claims.open(rig.queue("orders"), "spark")
+        claim = await rig.claims.claim(rig.queue("orders"), "spark", 1, epoch=job.epoch, limit=1, principal="tester")
+        assert claim.count == 1
+        assert await rig.store.check() == []
+
+
+async def test_a_lease_without_end_that_no_claim_knows_of_is_found(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        await rig.send("orders")
+        job = await rig.claims.open(rig.queue("orders"), "spark")
+        await rig.claims.claim(rig.queue("orders"), "spark", 1, epoch=job.epoch, limit=1, principal="tester")
+        sqlite_store(rig)._db.execute("DELETE FROM claim_part")
+        assert await rig.store.check() == ["1 messages are held by a claim that is not there"]

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from courier.core.events import Entry
 from courier.journal.arrow import record_batch
 from tests.support.minutes import messages, percentile, queue_minutes
+from tests.support.server import ServerProcess
 
 INSTANT = pa.timestamp("us", "UTC")
 INSTANTS = {"at", "sent_at", "first_received_at", "settled_at", "minute", "died_at"}
@@ -19,7 +20,11 @@ INSTANTS = {"at", "sent_at", "first_received_at", "settled_at", "minute", "died_
 
 def write_lake(root: Path, entries: Sequence[Entry], *, batch: int = 0) -> None:
     """All tables as they are after a batch that ended with the last of the entries."""
-    events = pa.Table.from_batches([record_batch(entries)]).to_pylist()
+    write_tables(root, pa.Table.from_batches([record_batch(entries)]).to_pylist(), batch=batch)
+
+
+def write_tables(root: Path, events: list[dict[str, Any]], *, batch: int = 0) -> None:
+    """The same of events as Arrow has them."""
     put(root, "events", events, folder=f"batch={batch:08d}")
     lives = [{"seq": seq, **row} for seq, row in messages(events).items()]
     for row in lives:
@@ -28,7 +33,17 @@ def write_lake(root: Path, entries: Sequence[Entry], *, batch: int = 0) -> None:
     put(root, "messages", lives, folder="bucket=0")
     for day, rows in minutes_by_day(events).items():
         put(root, "queue_minutes", rows, folder=f"day={day}")
-    commit(root, batch, entries[-1].offset + 1)
+    commit(root, batch, events[-1]["offset"] + 1)
+
+
+def read_journal(server: ServerProcess) -> list[dict[str, Any]]:
+    """All events that a server has, as Arrow has them."""
+    answer = server.session.get(
+        f"{server.url}/courier/v1/journal/events", params={"format": "arrow", "limit": 1_000_000}, timeout=60
+    )
+    with pa.ipc.open_stream(answer.content) as stream:
+        rows: list[dict[str, Any]] = stream.read_all().to_pylist()
+    return rows
 
 
 def minutes_by_day(events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

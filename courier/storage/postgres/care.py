@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from courier.core.model import Kind, Queue
+from courier.core.model import UNENDING, Kind, Queue
 from courier.storage.base import CannotOpen
 from courier.storage.postgres import bundles
 from courier.storage.postgres.link import Connection, connect
@@ -43,7 +43,7 @@ async def check(connection: Connection) -> list[str]:
     await connection.execute(_ONE_MOMENT)  # for all the looks, whatever the nodes do meanwhile
     try:
         await connection.execute("SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on")
-        looks = (_tallies, _bundles, _groups, _journal)
+        looks = (_tallies, _bundles, _groups, _claims, _journal)
         return [finding for look in looks for finding in await look(connection)]
     finally:
         await connection.execute("ROLLBACK")
@@ -104,6 +104,15 @@ async def _groups(connection: Connection) -> list[str]:
     )
     ((wrong,),) = await found.fetchall()
     return [f"{wrong} FIFO groups do not agree with their messages"] if wrong else []
+
+
+async def _claims(connection: Connection) -> list[str]:
+    """A message that is leased without end and belongs to no claim would never come back."""
+    parts = await connection.execute("SELECT seqs FROM claim_part")
+    held = {seq for (blob,) in await parts.fetchall() for seq in msgspec.msgpack.decode(blob, type=list[int])}
+    rows = await connection.execute("SELECT seq FROM message WHERE state = 2 AND due_at = %s", (UNENDING,))
+    lost = len({seq for (seq,) in await rows.fetchall()} - held)
+    return [f"{lost} messages are held by a claim that is not there"] if lost else []
 
 
 async def _journal(connection: Connection) -> list[str]:

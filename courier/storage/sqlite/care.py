@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from courier.core.events import Event
-from courier.core.model import Kind, Queue
+from courier.core.model import UNENDING, Kind, Queue
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite.connection import DATABASE, connect, migrations, prepare, sync_directory
 from courier.storage.sqlite.queries import Q
@@ -29,7 +29,14 @@ def check(directory: Path) -> list[str]:
     db = connect(path, read_only=True)
     try:
         db.execute("BEGIN")  # one moment for all the looks, whatever the server does meanwhile
-        return _structure(db) or [*_version(db), *_tallies(db), *_payloads(db), *_groups(db), *_journal(db)]
+        return _structure(db) or [
+            *_version(db),
+            *_tallies(db),
+            *_payloads(db),
+            *_groups(db),
+            *_claims(db),
+            *_journal(db),
+        ]
     except sqlite3.DatabaseError as error:
         return [f"the database cannot be read: {error}; restore a backup with `courier restore`"]
     finally:
@@ -109,6 +116,16 @@ def _missing_groups(db: sqlite3.Connection, key: int) -> int:
         (key,),
     ).fetchone()
     return int(missing)
+
+
+def _claims(db: sqlite3.Connection) -> list[str]:
+    """A message that is leased without end and belongs to no claim would never come back."""
+    held: set[int] = set()
+    for (blob,) in db.execute("SELECT seqs FROM claim_part"):
+        held.update(msgspec.msgpack.decode(blob, type=list[int]))
+    leased = {seq for (seq,) in db.execute("SELECT seq FROM message WHERE state = 2 AND due_at = ?", (UNENDING,))}
+    lost = len(leased - held)
+    return [f"{lost} messages are held by a claim that is not there"] if lost else []
 
 
 def _journal(db: sqlite3.Connection) -> list[str]:

@@ -1,0 +1,109 @@
+"""Reading the journal with Spark: the connector against Spark's own stream over the same Parquet files."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.bench import Bench
+from benchmarks.measure import Row, alternate
+from benchmarks.processes import TOKEN, Courier
+from courier.journal.schema import spark_schema
+from courier.spark.session import open_session, telling
+
+ROUNDS = 5
+
+
+@contextlib.contextmanager
+def session(bench: Bench) -> Iterator[SparkSession]:
+    """Spark on all cores of this machine, as the pipeline has it."""
+    conf = {"spark.sql.warehouse.dir": str(bench.new_data()), "spark.local.dir": str(bench.new_data())}
+    with telling(bench.directory / "spark.log"):
+        spark = open_session("local[*]", name="benchmarks", conf=conf)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def simulated(bench: Bench, events: int) -> Path:
+    """A data directory whose archive holds so many events that never happened."""
+    data = bench.new_data()
+    command = [sys.executable, "-m", "courier.cli", "simulate", "--events", str(events), "--data", str(data)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return data
+
+
+def read_stream(bench: Bench) -> list[Row]:
+    """All events, all columns, each time as a new stream that reads what there is into nowhere."""
+    events = 2 * bench.backlog
+    data = simulated(bench, events)
+    with session(bench) as spark, Courier(data) as server:
+        options = {"url": server.url, "token": TOKEN}
+        ours = _Stream(bench, events, lambda: spark.readStream.format("courier").options(**options).load(), server.pid)
+        files = str(data / "archive")
+        native = _Stream(bench, events, lambda: spark.readStream.schema(spark_schema()).parquet(files))
+        turns = alternate(native, [ours], rounds=min(ROUNDS, bench.rounds))
+    return [
+        Row(
+            name="spark-read",
+            what=f"connector, stream of {events:,} events",
+            value=turns.figure(),
+            unit="events/s",
+            reference="Spark's Parquet stream",
+            ratios=turns.ratios(),
+            bar=0.6,
+            cpu_ratio=native.cpu_us / ours.cpu_us,
+            notes={
+                "parquet_events_per_s": median(turns.reference),
+                "parquet_cpu_us": native.cpu_us,
+                "courier_cpu_us": ours.cpu_us,
+            },
+        )
+    ]
+
+
+class _Stream:
+    """Events a second of a stream, from its start to its end; and the processor time of all who took part."""
+
+    def __init__(self, bench: Bench, events: int, read: Callable[[], DataFrame], *others: int) -> None:
+        self._bench = bench
+        self._events = events
+        self._read = read
+        self._pids = (os.getpid(), *others)
+        self._cpu_s: list[float] = []
+
+    def __call__(self) -> float:
+        before, started = self._cpu(), time.perf_counter()
+        writer = self._read().writeStream.format("noop").option("checkpointLocation", str(self._bench.new_data()))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        elapsed = time.perf_counter() - started
+        self._cpu_s.append(self._cpu() - before)
+        found = sum(progress.numInputRows for progress in query.recentProgress)
+        if found < self._events:  # the server that serves them may have added its own start
+            raise SystemExit(f"the stream gave {found} of {self._events} events")
+        return self._events / elapsed
+
+    @property
+    def cpu_us(self) -> float:
+        return median(self._cpu_s) * 1e6 / self._events
+
+    def _cpu(self) -> float:
+        return sum(tree_cpu_s(pid) for pid in self._pids)
+
+
+def tree_cpu_s(pid: int) -> float:
+    """Processor time of a process and of everything below it, of children that have ended too."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    own = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    with contextlib.suppress(OSError):
+        return own + sum(tree_cpu_s(int(child)) for path in children for child in path.read_text().split())
+    return own

@@ -1,0 +1,142 @@
+"""Queues into a folder and back, here or elsewhere."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from courier.cli import exporting
+from courier.cli.app import main
+from tests.cli.conftest import Courier
+from tests.support.server import ServerProcess
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def filled(courier: Courier, tenant: str) -> Courier:
+    """A tenant with a queue of messages in every state, and its dead letter queue."""
+    courier.ok("queues", "create", "failed")
+    courier.ok("queues", "create", "orders", "--dead-letter-queue", "failed", "--max-attempts", "3")
+    for n in range(3):
+        courier.ok("send", "orders", f"ready {n}", "--id", f"r{n}", "-a", "region=eu", "-a", f"n={n}")
+    courier.ok("send", "orders", "later", "--id", "delayed", "--delay", "1h")
+    courier.ok("send", "orders", "-", "--id", "bytes", stdin=b"\xff\x00\xfe")
+    courier.ok("receive", "orders", "--limit", "1", "--lease", "1h")
+    return courier
+
+
+def bodies(courier: Courier, queue: str) -> dict[str, tuple[str, dict]]:
+    messages = courier.ok("browse", queue, "--limit", "10000", "--json").json
+    return {m["id"]: (m.get("body") or m["body_base64"], m["attributes"]) for m in messages}
+
+
+def test_queues_come_back_as_they_were(filled: Courier, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    told = filled.ok("export", "--to", out, "--json").json
+    assert told == {"export": str(out), "queues": 2, "messages": 5}
+    before = bodies(filled, "orders")
+    filled.ok("tenants", "create", f"{filled.environ['COURIER_TENANT']}-copy")
+    filled.environ["COURIER_TENANT"] += "-copy"
+    told = filled.ok("import", out, "--json").json
+    assert told == {"queues": 2, "made": 2, "messages": 5, "sent": 5}
+    assert bodies(filled, "orders") == before
+    queue = filled.ok("queues", "show", "orders", "--json").json
+    assert (queue["settings"]["max_attempts"], queue["settings"]["dead_letter_queue"]) == (3, "failed")
+    states = {m["id"]: m["state"] for m in filled.ok("browse", "orders", "--json").json}
+    assert states == dict.fromkeys(("r0", "r1", "r2", "bytes"), "ready") | {"delayed": "delayed"}
+
+
+def test_importing_twice_is_importing_once(filled: Courier, tmp_path: Path) -> None:
+    filled.ok("export", "orders", "--to", tmp_path / "out")
+    filled.ok("import", tmp_path / "out", "--rename", "orders=copies")
+    again = filled.ok("import", tmp_path / "out", "--rename", "orders=copies")
+    assert "0 of them new, and 0 messages; 5 messages had been sent before" in again.out
+    assert len(bodies(filled, "copies")) == 5
+
+
+def test_an_export_is_parquet_that_anybody_reads(filled: Courier, tmp_path: Path) -> None:
+    filled.ok("export", "--to", tmp_path / "out")
+    rows = duckdb.sql(
+        f"SELECT message_id, state, attempts, body FROM '{tmp_path}/out/messages/*/*.parquet' ORDER BY seq"
+    )
+    found = rows.fetchall()
+    assert [row[0] for row in found] == ["r0", "r1", "r2", "delayed", "bytes"]
+    assert found[0][1:] == ("leased", 1, b"ready 0")
+    assert (found[3][1], found[4][3]) == ("delayed", b"\xff\x00\xfe")
+    found = duckdb.sql(f"SELECT settings FROM '{tmp_path}/out/queues.parquet' WHERE queue = 'orders'").fetchall()
+    ((settings,),) = found
+    assert json.loads(settings)["max_attempts"] == 3
+
+
+def test_an_export_that_was_killed_goes_on(
+    filled: Courier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in filled.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(exporting, "PAGE", 2)
+    monkeypatch.setattr(exporting, "PART_COUNT", 2)
+    out = tmp_path / "out"
+    copy, calls = exporting._fill, []
+
+    def fail_later(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return copy(*arguments)
+
+    monkeypatch.setattr(exporting, "_fill", fail_later)
+    assert main(["export", "orders", "--to", str(out)]) == 130
+    assert not (out / "queues.parquet").exists()
+    assert main(["import", str(out)]) == 1
+    assert main(["export", "failed", "--to", str(out)]) == 1
+    monkeypatch.setattr(exporting, "_fill", copy)
+    assert main(["export", "orders", "--to", str(out)]) == 0
+    assert main(["export", "orders", "--to", str(out)]) == 1
+    assert "is complete; name a new folder" in capsys.readouterr().err
+    parts = sorted(out.glob("messages/orders/*.parquet"))
+    ids = [name for part in parts for name in pq.read_table(part).column("message_id").to_pylist()]
+    assert ids == ["r0", "r1", "r2", "delayed", "bytes"]
+    assert len(parts) == 3
+
+
+def test_an_import_that_is_killed_again_and_again_sends_everything_once(
+    courier: Courier, tenant: str, tmp_path: Path, server: ServerProcess
+) -> None:
+    courier.ok("queues", "create", "many")
+    lines = b"".join(b"message %d\n" % n for n in range(30_000))
+    courier.ok("send", "many", "-", "--lines", stdin=lines)
+    courier.ok("export", "many", "--to", tmp_path / "out")
+    courier.ok("queues", "create", "again")
+    killed = 0
+    for patience_s in (0.7, 1.1, 1.4, 1.8, 2.4):
+        arguments = ("import", tmp_path / "out", "--rename", "many=again")
+        with courier.running(*arguments) as process:
+            try:
+                process.wait(patience_s)
+            except Exception:
+                process.send_signal(signal.SIGKILL)
+                process.wait(30)
+                killed += 1
+            else:
+                break
+    courier.ok("import", tmp_path / "out", "--rename", "many=again")
+    counters = server.session.get(f"{server.url}/courier/v1/tenants/{tenant}/queues/again/counters", timeout=60).json()
+    assert counters["total_count"] == 30_000
+    assert killed, os.times()
+
+
+def test_what_is_not_an_export_is_told_apart(courier: Courier, tenant: str, tmp_path: Path) -> None:
+    assert courier("import", tmp_path).code == 3
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("x")
+    refused = courier("export", "--to", tmp_path / "full")
+    assert (refused.code, refused.err) == (1, f"courier: {tmp_path}/full is not empty; name a new folder\n")
+    courier.ok("queues", "create", "one")
+    courier.ok("export", "one", "--to", tmp_path / "one")
+    missing = courier("import", tmp_path / "one", "two")
+    assert (missing.code, missing.err) == (3, "courier: the export has no queue named 'two'\n")
