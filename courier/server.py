@@ -287,13 +287,19 @@ async def _serve(settings: Settings, tracing: "Tracing | None") -> None:
                     node.app,
                     settings,
                     on_start=partial(_announce, settings, listener.getsockname()[1], node.minted_token),
-                    on_stop=node.services.broker.stop_waiting,
+                    on_stop=partial(_begin_to_stop, node),
                 )
                 _spare_the_collector()
                 await server.serve(sockets=[listener])
                 (settings.data / PORT_FILE).unlink(missing_ok=True)
         except CannotOpen as error:
             raise CannotStart(str(error), EXIT_STORE) from error
+
+
+def _begin_to_stop(node: Node) -> None:
+    """Other nodes take over at once what this one does for all; those who wait here are let go."""
+    node.store.resign()
+    node.services.broker.stop_waiting()
 
 
 def _check_tls(settings: Settings) -> None:

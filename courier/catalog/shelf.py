@@ -73,6 +73,14 @@ class Shelf(Memory):
             self._remember(one)
         return thing
 
+    async def _put_all(self, things: Sequence[tuple[Thing, EventKind]], principal: str) -> None:
+        """Write things that have nothing to do with each other, each an event of its own, in one change."""
+        if things:
+            events = [self._event(kind, thing, principal) for thing, kind in things]
+            await self._store.change_records(put=[_stored(thing) for thing, _ in things], events=events)
+            for thing, _ in things:
+                self._remember(thing)
+
     async def _drop(self, things: Sequence[Thing], kind: EventKind, principal: str) -> None:
         """Forget first: whoever is about to use the thing in the same commit must find it gone."""
         for thing in things:

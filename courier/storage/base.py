@@ -143,6 +143,9 @@ class Store(Protocol):
     def holds(self, duty: str) -> bool:
         """Whether a duty is this node's now (see `core.duties`); a store that nobody shares leaves all to its node."""
 
+    def resign(self) -> None:
+        """Leave all duties to others from now on: this node is about to stop."""
+
     # -- control plane ----------------------------------------------------------------------------------------
 
     def changing(self) -> AbstractAsyncContextManager[None]:

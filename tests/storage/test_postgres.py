@@ -232,6 +232,15 @@ async def test_a_node_relies_on_its_duties_only_while_it_hears_from_the_database
         await until(lambda: parts_of(postgres(other)) == set(DELIVERY))
 
 
+async def test_a_node_that_is_about_to_stop_leaves_its_duties_to_others_at_once(url: str) -> None:
+    async with nodes(url) as (one, other):
+        await until(lambda: parts_of(postgres(one)) and parts_of(postgres(other)))
+        one.store.resign()
+        assert not any(one.store.holds(duty) for duty in DUTIES)
+        await until(lambda: all(other.store.holds(duty) for duty in DUTIES))
+        await one.create("orders")  # it still finishes what is in hand
+
+
 def parts_of(store: PostgresStore) -> set[str]:
     return {duty for duty in DELIVERY if store.holds(duty)}
 

@@ -1,5 +1,6 @@
 """Which engine a whole Courier keeps its data in. Suites that choose to run on every engine, nothing left out."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,16 @@ import pytest
 from tests.support.engines import ENGINES, forget
 from tests.support.postgres import shared_cluster
 
-FIRST = "sqlite"
+DEFAULT = os.environ.get("COURIER_TEST_ENGINE", "sqlite")
+"""The engine of suites that do not choose: `make test` runs some of them a second time on the other one."""
 
-_chosen = [FIRST]
+_chosen = [DEFAULT]
 _used: set[Path] = set()
 
 
 def store_settings(data: Path) -> dict[str, Any]:
     """What to set so that a server with this data directory uses the engine of the test that runs."""
-    if _chosen[-1] == FIRST:
+    if _chosen[-1] == "sqlite":
         return {}
     _used.add(data)
     return {"store": shared_cluster().store_url(data), "archive": str(data / "archive")}
@@ -32,7 +34,7 @@ def on_every_engine(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(autouse=True)
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     """The engine of the test that runs."""
-    _chosen.append(getattr(request, "param", FIRST))
+    _chosen.append(getattr(request, "param", DEFAULT))
     yield _chosen[-1]
     _chosen.pop()
     for data in _used:

@@ -50,6 +50,7 @@ class Duties:
         self._heard_at = 0.0
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
 
     def holds(self, duty: str) -> bool:
         return duty in self._held and self._trusts()
@@ -61,7 +62,18 @@ class Duties:
         await self._tick()
         self._task = asyncio.create_task(self._run())
 
+    def resign(self) -> None:
+        """Give everything up at once; what is under way goes on."""
+        self._take(frozenset())
+        if self._leaving is None:
+            self._leaving = asyncio.create_task(self._leave())
+
     async def stop(self) -> None:
+        self.resign()
+        assert self._leaving is not None
+        await self._leaving
+
+    async def _leave(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

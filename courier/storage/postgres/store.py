@@ -103,6 +103,9 @@ class PostgresStore(Claims, Stages):
     def holds(self, duty: str) -> bool:
         return self._duties.holds(duty)
 
+    def resign(self) -> None:
+        self._duties.resign()
+
     # -- control plane ----------------------------------------------------------------------------------------
 
     def changing(self) -> contextlib.AbstractAsyncContextManager[None]:

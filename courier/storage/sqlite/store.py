@@ -132,6 +132,9 @@ class SqliteStore(Claims, Stages):
         """Nobody else is there to do anything."""
         return True
 
+    def resign(self) -> None:
+        """There is nobody to leave anything to."""
+
     @property
     def unavailable_reason(self) -> str | None:
         """Why the store takes no messages now, if so."""
