@@ -1,15 +1,16 @@
 """Courier on PostgreSQL over HTTP, by pgmq in direct SQL on the same server: every message on disk before its reply."""
 
 import contextlib
-from collections.abc import Iterator
+import resource
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
 from benchmarks.bench import Bench, Meter, check_stored
 from benchmarks.client import BODY, Client
 from benchmarks.load import Chain, Request, poll, repeat
-from benchmarks.measure import Probe, Row, alternate
-from benchmarks.processes import Courier
+from benchmarks.measure import Row, alternate
+from benchmarks.processes import Courier, Server
 from benchmarks.sending import CLIENTS, QUEUE
 
 FILL = 50_000
@@ -28,33 +29,25 @@ def on_postgres(bench: Bench) -> Iterator[tuple[Courier, Client]]:
 def send_one(bench: Bench, *, connections: int) -> list[Row]:
     """One message a request, one message a statement."""
     request = Request("POST", f"{QUEUE}/messages", bench.file({"body": BODY}))
-    with on_postgres(bench) as (server, client):
-        meter = bench.send_meter(server, request, connections=connections)
-        what = f"PostgreSQL: send one, {connections} connections"
-        row = _against_pgmq(
-            bench,
-            f"pg-send-{connections}",
-            what,
-            meter,
-            meter,
-            lambda: bench.pgmq.rate("send", clients=connections, seconds=bench.seconds),
-            bar=1.0,
-        )
-        check_stored(client, [meter])
-    return [row]
+    name, what = f"pg-send-{connections}", f"PostgreSQL: send one, {connections} connections"
+    return [_send(bench, name, what, request, "send", connections=connections)]
 
 
 def send_batch(bench: Bench) -> list[Row]:
     """A hundred messages a request, a hundred a statement."""
     batch = bench.file({"messages": [{"body": BODY}] * 100})
     request = Request("POST", f"{QUEUE}/messages", batch, messages=100)
+    return [_send(bench, "pg-batch-100", "PostgreSQL: send 100 at a time", request, "batch", connections=32)]
+
+
+def _send(bench: Bench, name: str, what: str, request: Request, script: str, *, connections: int) -> Row:
     with on_postgres(bench) as (server, client):
-        meter = bench.send_meter(server, request, connections=32)
-        reference = lambda: bench.pgmq.rate("batch", clients=32, seconds=bench.seconds) * 100  # noqa: E731
-        what = "PostgreSQL: send 100 at a time"
-        row = _against_pgmq(bench, "pg-batch-100", what, meter, meter, reference, bar=1.0)
+        meter = bench.send_meter(server, request, connections=connections)
+        row = _against_pgmq(
+            bench, name, what, server, meter, script, clients=connections, each=request.messages, bar=1.0
+        )
         check_stored(client, [meter])
-    return [row]
+    return row
 
 
 def drain(bench: Bench) -> list[Row]:
@@ -62,21 +55,77 @@ def drain(bench: Bench) -> list[Row]:
     with on_postgres(bench) as (server, client):
         meter = bench.chain_meter(server, Chain("native", QUEUE, 10), clients=CLIENTS)
 
-        def subject() -> float:
+        def fill() -> None:
             client.fill("orders", max(0, FILL - client.waiting("orders")))
-            return meter()
-
-        def reference() -> float:
-            bench.pgmq.fill(FILL)
-            return bench.pgmq.rate("receive", clients=CLIENTS, seconds=bench.seconds, limit=10) * 10
 
         what = "PostgreSQL: receive 10, ack 10"
-        return [_against_pgmq(bench, "pg-drain-10", what, meter, subject, reference, bar=1.5)]
+        return [
+            _against_pgmq(
+                bench, "pg-drain-10", what, server, meter, "receive", clients=CLIENTS, each=10, fill=fill, bar=1.5
+            )
+        ]
+
+
+class Cost:
+    """Processor time of everybody who takes part, for each message: it says more than a rate on a busy machine."""
+
+    def __init__(self, bench: Bench, server: Server | None = None) -> None:
+        self._bench = bench
+        self._server = server
+        self._seconds = 0.0
+        self._messages = 0.0
+
+    @contextlib.contextmanager
+    def of(self) -> Iterator[Callable[[float], None]]:
+        """Tell what is yielded how many messages it were."""
+        before = self._spent()
+        yield self._count
+        self._seconds += self._spent() - before
+
+    def _count(self, messages: float) -> None:
+        self._messages += messages
+
+    def _spent(self) -> float:
+        clients = resource.getrusage(resource.RUSAGE_CHILDREN)
+        server = self._server.cpu_s() if self._server else 0.0
+        return self._bench.pgmq.cpu_s() + server + clients.ru_utime + clients.ru_stime
+
+    @property
+    def us(self) -> float:
+        return self._seconds * 1e6 / max(1.0, self._messages)
 
 
 def _against_pgmq(
-    bench: Bench, name: str, what: str, meter: Meter, subject: Probe, reference: Probe, *, bar: float
+    bench: Bench,
+    name: str,
+    what: str,
+    server: Server,
+    meter: Meter,
+    script: str,
+    *,
+    clients: int,
+    each: int = 1,
+    fill: Callable[[], None] = lambda: None,
+    bar: float,
 ) -> Row:
+    """Courier's turns and pgmq's; both begin with what is to be there, which is not measured."""
+    ours, theirs = Cost(bench, server), Cost(bench)
+
+    def subject() -> float:
+        fill()
+        with ours.of() as count:
+            before = meter.messages
+            rate = meter()
+            count(meter.messages - before)
+        return rate
+
+    def reference() -> float:
+        bench.pgmq.fill(FILL if script == "receive" else 0)
+        with theirs.of() as count:
+            done = bench.pgmq.run(script, clients=clients, seconds=bench.seconds, limit=each)
+            count(done.count * each)
+        return done.rate * each
+
     turns = alternate(reference, [subject], rounds=bench.rounds)
     return Row(
         name=name,
@@ -86,7 +135,8 @@ def _against_pgmq(
         reference="pgmq",
         ratios=turns.ratios(),
         bar=bar,
-        notes={**meter.latency(), "cpu_us": meter.cpu_us, "pgmq_rate": median(turns.reference)},
+        cpu_ratio=theirs.us / ours.us,
+        notes={**meter.latency(), "cpu_us": ours.us, "pgmq_cpu_us": theirs.us, "pgmq_rate": median(turns.reference)},
     )
 
 
@@ -120,5 +170,5 @@ def pollers(bench: Bench) -> list[Row]:
 def _pgmq_pollers(bench: Bench) -> float:
     """The same question to pgmq, whose readers find a full queue."""
     bench.pgmq.fill(FILL)
-    few, many = (bench.pgmq.rate("receive", clients=clients, seconds=bench.seconds, limit=1) for clients in (FEW, MANY))
+    few, many = (bench.pgmq.run("receive", clients=clients, seconds=bench.seconds).rate for clients in (FEW, MANY))
     return many / few

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
-from statistics import mean
+from statistics import mean, median
 
 import psycopg
 
@@ -11,7 +11,7 @@ from benchmarks.bench import Bench
 from benchmarks.client import BODY
 from benchmarks.load import Chain, chain
 from benchmarks.measure import Row
-from benchmarks.postgres import on_postgres
+from benchmarks.postgres import Cost, on_postgres
 from benchmarks.sending import CLIENTS, QUEUE
 
 PART = 10
@@ -25,17 +25,23 @@ def soak(bench: Bench) -> list[Row]:
     with on_postgres(bench) as (server, _), contextlib.ExitStack() as second_half:
         chain(server, work, clients=CLIENTS, seconds=SLICE_S)
         before = _size(bench)
-        rates: list[tuple[float, float]] = []
+        rates: list[tuple[float, float, float]] = []
         started = time.monotonic()
         held = False
         while (elapsed := time.monotonic() - started) < bench.soak_seconds:
             if elapsed >= bench.soak_seconds / 2 and not held:
                 second_half.enter_context(_held_open(bench))
                 held = True
-            rates.append((elapsed, chain(server, work, clients=CLIENTS, seconds=SLICE_S).rate))
+            cost = Cost(bench, server)
+            with cost.of() as count:
+                load = chain(server, work, clients=CLIENTS, seconds=SLICE_S)
+                count(load.count)
+            rates.append((elapsed, load.rate, cost.us))
         after = _size(bench)
-    first = mean(rate for at, rate in rates if at < bench.soak_seconds / PART)
-    last = [rate for at, rate in rates if at >= bench.soak_seconds * (1 - 1 / PART) - SLICE_S]
+    begin, end = bench.soak_seconds / PART, bench.soak_seconds * (1 - 1 / PART) - SLICE_S
+    first = mean(rate for at, rate, _ in rates if at < begin)
+    last = [rate for at, rate, _ in rates if at >= end]
+    costs = [median(us for at, _, us in rates if when(at)) for when in (lambda at: at < begin, lambda at: at >= end)]
     return [
         Row(
             name="pg-soak",
@@ -45,6 +51,7 @@ def soak(bench: Bench) -> list[Row]:
             reference="its first tenth",
             ratios=[rate / first for rate in last],
             bar=0.8,
+            cpu_ratio=costs[0] / costs[1],
             notes={"first": first, "bytes_before": before, "bytes_after": after},
         )
     ]

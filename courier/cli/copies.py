@@ -8,14 +8,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from courier.cli import database
 from courier.cli.connection import Output
-from courier.cli.data import Config, Data, data_directory
+from courier.cli.data import Config, Data, read_settings
 from courier.cli.exits import Failure
 from courier.cli.quantities import show_size
 from courier.cli.screen import Screen
 from courier.storage.base import CannotOpen
 from courier.storage.sqlite import care
 
+SOUND = " and found the copy sound"
 LEFT_BY_A_SERVER = {"lock", "port"}
 """Files that a data directory may hold and still be empty."""
 
@@ -29,7 +31,8 @@ def backup(
     json: Output = False,
 ) -> None:
     """Copy the data as it is at this moment, while the server goes on working, and check the copy."""
-    screen, directory = Screen(json=json), data_directory(data, config)
+    screen, settings = Screen(json=json), read_settings({"data": data}, config)
+    directory = settings.data
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise Failure(f"{target} is there already and not empty; name a new directory for the copy")
     with _removed_on_failure(target), _as_failures(), screen.progress(unit="pages") as progress:
@@ -39,10 +42,14 @@ def backup(
             if progress is not None and task is not None:
                 progress.update(task, completed=done, total=total)
 
-        care.backup(directory, target, report)
+        if database.is_database(settings):
+            database.backup(settings.store, target)
+        else:
+            care.backup(directory, target, report)
+    source, outcome = ("the database", "") if database.is_database(settings) else (str(directory), SOUND)
     size = sum(file.stat().st_size for file in target.iterdir())
-    sentence = f"copied {directory} to {target} ({show_size(size)}) and found the copy sound"
-    screen.tell({"source": str(directory), "target": str(target), "byte_count": size}, sentence)
+    sentence = f"copied {source} to {target} ({show_size(size)}){outcome}"
+    screen.tell({"source": source, "target": str(target), "byte_count": size}, sentence)
 
 
 @contextmanager
@@ -67,16 +74,21 @@ def restore(
     config: Config = None,
     json: Output = False,
 ) -> None:
-    """Check a backup and put it into a data directory that is empty and not in use."""
-    screen, directory = Screen(json=json), data_directory(data, config)
-    refuse_strangers(directory)
-    with _as_failures(), screen.busy(f"restoring {source}"):
-        care.restore(source, directory)
-        findings = care.check(directory)
+    """Check a backup and put it into a data directory or a database that is empty and not in use."""
+    screen, settings = Screen(json=json), read_settings({"data": data}, config)
+    if database.is_database(settings):
+        target, start = "the database", "start the nodes"
+        with _as_failures(), screen.busy(f"restoring {source}"):
+            findings = database.restore(settings.store, source)
+    else:
+        target, start = str(settings.data), f"start it with `courier serve --data {settings.data}`"
+        refuse_strangers(settings.data)
+        with _as_failures(), screen.busy(f"restoring {source}"):
+            care.restore(source, settings.data)
+            findings = care.check(settings.data)
     if findings:
-        raise Failure(f"the restored data in {directory} is not sound: {findings[0]}")
-    sentence = f"restored {source} to {directory}; start it with `courier serve --data {directory}`"
-    screen.tell({"source": str(source), "target": str(directory)}, sentence)
+        raise Failure(f"the restored data in {target} is not sound: {findings[0]}")
+    screen.tell({"source": str(source), "target": target}, f"restored {source} to {target}; {start}")
 
 
 def refuse_strangers(directory: Path) -> None:

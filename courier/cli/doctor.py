@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from courier import __version__
+from courier.cli import database
 from courier.cli.client import PREFIX, Client, Refused, Unreachable, route
 from courier.cli.connection import CONNECTION, Output
 from courier.cli.data import Config, Data, read_settings
@@ -20,6 +21,7 @@ from courier.cli.exits import Exit
 from courier.cli.quantities import show_size
 from courier.cli.screen import Screen
 from courier.config import Settings
+from courier.storage.base import CannotOpen
 from courier.storage.sqlite import care
 
 COMFORTABLE_BYTES = 1024**3
@@ -45,7 +47,7 @@ def doctor(
     ca_file: Annotated[str | None, Parameter(group=CONNECTION, metavar="FILE")] = None,
     json: Output = False,
 ) -> int:
-    """Look for what is wrong with a data directory and, if its address is known, with the server.
+    """Look for what is wrong with a data directory or database and, if its address is known, with the server.
 
     Parameters
     ----------
@@ -58,7 +60,10 @@ def doctor(
     """
     screen, settings = Screen(json=json), read_settings({"data": data}, config)
     findings = [*_versions()]
-    if settings.data.exists() or data is not None or not url:
+    if database.is_database(settings):
+        with screen.busy("checking the database"):
+            findings += _database(settings.store)
+    if settings.data.exists() or data is not None or not (url or database.is_database(settings)):
         with screen.busy(f"checking {settings.data}"):
             findings += _data(settings)
     if url:
@@ -96,7 +101,7 @@ def _data(settings: Settings) -> Iterator[Finding]:
     rights = list(_rights(directory))
     yield from rights
     yield _room(directory, settings.min_free_bytes)
-    if not any(finding.level == "wrong" for finding in rights):
+    if not database.is_database(settings) and not any(finding.level == "wrong" for finding in rights):
         yield from _contents(directory)
 
 
@@ -129,6 +134,19 @@ def _contents(directory: Path) -> Iterator[Finding]:
         )
     else:
         yield Finding("good", "the database is intact, its counters agree with its messages, its journal has no gap")
+
+
+def _database(url: str) -> Iterator[Finding]:
+    try:
+        found = database.check(url)
+    except CannotOpen as error:
+        yield Finding("wrong", str(error))
+        return
+    yield from (Finding("wrong", sentence) for sentence in found)
+    if found:
+        yield Finding("advice", "stop all nodes and restore the database to the moment before, or bring a backup back")
+    else:
+        yield Finding("good", "the counters in the database agree with its messages, its journal has no gap")
 
 
 # -- the server -----------------------------------------------------------------------------------------------

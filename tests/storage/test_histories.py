@@ -26,5 +26,5 @@ def test_no_history_tells_an_engine_from_the_specification(engine: str) -> None:
             return sorted(calls, key=lambda happening: isinstance(happening[0][1], int))  # sends before receives
 
     profile = settings()
-    count = profile.max_examples // (1 if engine == "sqlite" else 6)  # elsewhere every step is a journey
+    count = profile.max_examples // (1 if engine == "sqlite" else 3)  # elsewhere every step is a journey
     run_state_machine_as_test(OfEngine, settings=settings(profile, max_examples=count, stateful_step_count=STEPS))

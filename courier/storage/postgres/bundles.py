@@ -91,7 +91,10 @@ def _age(entry: Entry) -> tuple[int, int]:
     return entry[2], entry[0]
 
 
-def delete(opened: Iterable[tuple[int, int]]) -> Step:
-    chosen = list(opened)
-    where = {"queues": numbers(queue for queue, _ in chosen), "seqs": numbers(seq for _, seq in chosen)}
-    return Q.delete_bundles, where
+def delete(opened: Mapping[tuple[int, int], int]) -> Step:
+    """Remove bundles, by queue and seq, which came at the given instants."""
+    return Q.delete_bundles, {
+        "queues": numbers(queue for queue, _ in opened),
+        "entered_ats": numbers(opened.values()),
+        "seqs": numbers(seq for _, seq in opened),
+    }

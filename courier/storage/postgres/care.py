@@ -1,9 +1,12 @@
 """Looking after a store: is it sound, make a copy, bring a copy back. Works beside running nodes."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
+import psycopg
 
 from courier.core.model import UNENDING, Kind, Queue
 from courier.storage.base import CannotOpen
@@ -33,6 +36,22 @@ _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 # -- is it sound --------------------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Connection]:
+    """A connection for somebody who is no node; raises CannotOpen where there is nothing to look after."""
+    try:
+        connection = await connect(url)
+    except psycopg.Error as error:
+        raise CannotOpen(f"the database cannot be opened: {str(error).strip().splitlines()[0]}") from error
+    try:
+        found = await (await connection.execute("SELECT to_regclass('journal') IS NOT NULL")).fetchall()
+        if found != [(True,)]:
+            raise CannotOpen("the database holds no data of Courier; `courier serve` with this store makes it")
+        yield connection
+    finally:
+        await connection.close()
 
 
 async def check(connection: Connection) -> list[str]:

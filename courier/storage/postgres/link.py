@@ -24,6 +24,7 @@ DEFAULTS: dict[str, Any] = {
 }
 SETTINGS = """
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+SET enable_material = off; SET enable_memoize = off;
 SET plan_cache_mode = force_generic_plan; SET jit = off;
 SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
 SET tcp_user_timeout = '10s';

@@ -8,7 +8,7 @@ have put something there.
 
 from collections.abc import Callable
 
-MARGIN_MS = 10_000
+MARGIN_MS = 2_000
 """How much earlier to begin: clocks of nodes differ, and commits take their time."""
 FULL_SECONDS = 5.0
 
@@ -42,6 +42,11 @@ class Marks:
         """Something has become ready, as of then."""
         if at < self._ready.get(key, 0):
             self._ready[key] = at
+
+    def bundled(self, key: int, at: int) -> None:
+        """Something that came then waits in a bundle."""
+        if at < self._bundles.get(key, 0):
+            self._bundles[key] = at
 
     def due(self, key: int) -> int:
         """From when on to look for what has come to its end."""

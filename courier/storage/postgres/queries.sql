@@ -195,7 +195,9 @@ SELECT * FROM unnest((:queues)::int[], (:seqs)::bigint[], (:lasts)::bigint[], (:
                      (:newest_ats)::bigint[], (:counts)::int[], (:sizes)::bigint[], (:contents)::bytea[]);
 
 -- name: delete_bundles
-DELETE FROM bundle USING unnest((:queues)::int[], (:seqs)::bigint[]) AS k (place, key) WHERE queue = place AND seq = key;
+-- Whichever index the planner takes, it leads to one entry.
+DELETE FROM bundle USING unnest((:queues)::int[], (:entered_ats)::bigint[], (:seqs)::bigint[]) AS k (place, at, key)
+WHERE queue = place AND entered_at = at AND seq = key;
 
 -- name: of_id
 -- Messages of one id: the senders' own, and the one that a minted id leads to.

@@ -86,7 +86,8 @@ class Transaction:
         self._dedup: dict[tuple[int, bytes], tuple[int, int, bytes]] = {}
         self._wrote = False
         self._waiting: dict[int, list[bundles.Entry]] = {}
-        self._opened: dict[tuple[int, int], list[Row]] = {}
+        self._opened: dict[tuple[int, int], tuple[int, list[Row]]] = {}
+        """By queue and seq, bundles that are locked: when the oldest message in it came, and all of them."""
         self._loose: dict[int, Row] = {}
         """Messages of opened bundles that nothing has happened to."""
         self._acked: set[int] = set()
@@ -157,12 +158,12 @@ class Transaction:
         """The messages of bundles (queue, seq, content), which are locked."""
         rows: list[Row] = []
         for queue, seq, content in found:
-            held = self._opened.get((queue, seq))
-            if held is None:
-                held = self._opened[queue, seq] = bundles.unpack(queue, content)
-                for row in held:
+            if (queue, seq) not in self._opened:
+                fresh = bundles.unpack(queue, content)
+                self._opened[queue, seq] = fresh[0].entered_at, fresh
+                for row in fresh:
                     self._rows[row.seq] = self._loose[row.seq] = row
-            rows += [row for row in held if row.seq in self._loose]
+            rows += [row for row in self._opened[queue, seq][1] if row.seq in self._loose]
         return rows
 
     def adopt_acked(self, found: Rows) -> list[Row]:
@@ -218,6 +219,7 @@ class Transaction:
 
     def wait(self, key: int, entries: list[bundles.Entry]) -> None:
         """Messages that wait with others."""
+        self.marks.bundled(key, entries[0][2])
         held = self._waiting.get(key)
         if held is None:
             self._waiting[key] = entries
@@ -289,10 +291,12 @@ class Transaction:
     def _bundle_writes(self) -> list[Step]:
         """Bundles of which something was taken go; what is left in them waits on, with what has just come."""
         broken = {
-            where: rows for where, rows in self._opened.items() if any(row.seq not in self._loose for row in rows)
+            where: entered_at
+            for where, (entered_at, rows) in self._opened.items()
+            if any(row.seq not in self._loose for row in rows)
         }
-        for (key, seq), rows in broken.items():
-            del self._opened[key, seq]
+        for key, seq in broken:
+            _, rows = self._opened.pop((key, seq))
             left = [row for row in rows if self._loose.pop(row.seq, None) is not None]
             if left:
                 self.left[key] = self.left.get(key, 0) + len(left)

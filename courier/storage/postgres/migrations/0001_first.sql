@@ -148,17 +148,17 @@ BEGIN
     PERFORM pg_advisory_xact_lock(space, -1);
     IF cardinality(keys) > 0 THEN
         WITH present AS (
-            SELECT k.queue, newest.version, coalesce(newest.ready, 0) + k.ready AS ready,
+            SELECT k.queue, newest.place, coalesce(newest.ready, 0) + k.ready AS ready,
                    coalesce(newest.delayed, 0) + k.delayed AS delayed, coalesce(newest.leased, 0) + k.leased AS leased,
                    coalesce(newest.bytes, 0) + k.bytes AS bytes, coalesce(newest.sent, 0) + k.sent AS sent,
                    coalesce(newest.acked, 0) + k.acked AS acked, coalesce(newest.dead, 0) + k.dead AS dead
             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)
                 AS k (queue, ready, delayed, leased, bytes, sent, acked, dead)
             LEFT JOIN LATERAL (
-                SELECT * FROM tally WHERE tally.queue = k.queue ORDER BY version DESC LIMIT 1
+                SELECT ctid AS place, * FROM tally WHERE tally.queue = k.queue ORDER BY version DESC LIMIT 1
             ) AS newest ON TRUE
         ), past AS (
-            DELETE FROM tally USING present WHERE tally.queue = present.queue AND tally.version = present.version
+            DELETE FROM tally WHERE ctid = ANY (ARRAY(SELECT place FROM present WHERE place IS NOT NULL))
         )
         INSERT INTO tally (queue, ready, delayed, leased, bytes, sent, acked, dead)
         SELECT queue, ready, delayed, leased, bytes, sent, acked, dead FROM present;
