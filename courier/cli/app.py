@@ -74,6 +74,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (OPERATE, "backup", "copies:backup", "Copy the data while the server goes on working."),
     (OPERATE, "restore", "copies:restore", "Put a backup in place of an empty data directory."),
     (OPERATE, "pipeline", "pipeline:app", "Turn the journal into tables for data people, with Spark."),
+    (OPERATE, "compact", "lakes:compact", "Make few large files of the lake's many small ones."),
     (OPERATE, "simulate", "simulating:simulate", "Write a made-up history to try the pipeline on."),
     (OPERATE, "replay", "replaying:replay", "Send messages of the past again, found by a condition on a table."),
     (OPERATE, "erase", "erasing:erase", "Remove messages from queues, archive and tables, with a receipt."),
