@@ -81,6 +81,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
         "Divide a store on PostgreSQL into several databases, and move queues between them.",
     ),
     (OPERATE, "pipeline", "pipeline:app", "Turn the journal into tables for data people, with Spark."),
+    (OPERATE, "compact", "lakes:compact", "Make few large files of the lake's many small ones."),
     (OPERATE, "simulate", "simulating:simulate", "Write a made-up history to try the pipeline on."),
     (OPERATE, "replay", "replaying:replay", "Send messages of the past again, found by a condition on a table."),
     (OPERATE, "erase", "erasing:erase", "Remove messages from queues, archive and tables, with a receipt."),

@@ -12,6 +12,7 @@ import msgspec
 
 from courier.clock import Clock, fresh_key
 from courier.core.duties import ARCHIVE
+from courier.core.errors import Unavailable
 from courier.core.model import SECOND
 from courier.core.shards import shard_of
 from courier.journal import segments
@@ -102,10 +103,16 @@ class Archive:
         self._measure()
 
     async def catch_up(self, journal: Span) -> None:
-        """Look again where the store has forgotten what is in no segment that is known: another node has sealed it."""
+        """Look again where the store has forgotten what is in no segment that is known: another node has sealed it.
+
+        A place that cannot be reached says nothing about what is kept, so that it must not pass for gone.
+        """
         if self._end < journal.oldest and self._looked_for != journal.oldest:
+            try:
+                await self.look()
+            except OSError as error:
+                raise Unavailable(f"the archive in {self.place} cannot be reached: {error}") from error
             self._looked_for = journal.oldest
-            await self.look()
 
     def _measure(self) -> None:
         """How far back the segments reach without a gap."""

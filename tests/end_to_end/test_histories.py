@@ -15,6 +15,7 @@ STEPS = 40
 
 class OverHttp(Histories):
     knows_untried = False
+    knows_jobs = False
 
     def make_rig(self) -> Rig:
         return HttpRig(self.folder)

@@ -245,3 +245,18 @@ async def test_a_publication_that_a_crash_interrupts_is_seen_whole(rig: Rig, mon
 
 async def _die(store: object) -> None:
     raise RuntimeError("the power is gone")
+
+
+async def test_others_are_served_while_a_large_publication_lands(rig: Rig) -> None:
+    await rig.create("orders")
+    await rig.create("others")
+    for part in range(10):
+        await stage(rig, *[b"x"] * 1_000, part=part)
+    publishing = asyncio.create_task(publish(rig, "s1"))
+    served = 0
+    while not publishing.done():
+        await rig.send("others")
+        await rig.receive_one("others")
+        served += not publishing.done()
+    assert (await publishing, (await rig.counters("orders")).ready_count) == (10_000, 10_000)
+    assert served > 2

@@ -98,6 +98,9 @@ class Histories(RuleBasedStateMachine):
     knows_untried = True
     """Whether a lease can be given back as if it had never been."""
 
+    knows_jobs = True
+    """Whether messages can be claimed, and staged."""
+
     def make_rig(self) -> Rig:
         raise NotImplementedError
 
@@ -121,6 +124,8 @@ class Histories(RuleBasedStateMachine):
         self.model = Model()
         self.held: list[tuple[str, Ticket]] = []  # every receipt that was ever handed out
         self.last_seq = 0
+        self.series = 0
+        self.done: dict[str, int] = {}  # by queue, the highest claim that is over
         self.run(self.rig.open())
 
     def teardown(self) -> None:
@@ -264,6 +269,73 @@ class Histories(RuleBasedStateMachine):
             case "give back":
                 return Release(receipt, delay_ms, untried=self.knows_untried), ticket
         return Ack(receipt), ticket
+
+    # -- jobs -------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.knows_jobs)
+    @rule(pick=picks, limit=st.integers(1, 6), again=st.booleans(), ms=jumps)
+    def claim(self, pick: int, limit: int, again: bool, ms: int) -> None:
+        """A job claims, or asks again for what it has claimed."""
+        name = self.busy(pick, State.READY)
+        self.wait(name, ms)
+        queue = self.queue(name)
+        numbers = [number for key, number in self.model.claims if key == queue.id]
+        fresh = max([*numbers, self.done.get(queue.id, 0)]) + 1
+        number = numbers[pick % len(numbers)] if again and numbers else fresh
+        found = self.run(self.claimed(queue, number, limit))
+        assert found == self.model.claim(queue, number, limit=limit, now=self.now)
+
+    async def claimed(self, queue: Queue, number: int, limit: int) -> list[Message]:
+        job = await self.rig.claims.open(queue, "job")
+        claim = await self.rig.claims.claim(queue, "job", number, epoch=job.epoch, limit=limit, principal=WHO)
+        if not claim.count:
+            return []
+        part = await self.rig.claims.read(queue, "job", number, epoch=job.epoch, start=0, stop=claim.count)
+        return [message for _, message in part.messages]
+
+    @precondition(lambda self: self.model.claims)
+    @rule(pick=picks, acked=st.booleans(), ms=jumps)
+    def end_claims(self, pick: int, acked: bool, ms: int) -> None:
+        """A job acks some of its claims, or an operator frees all of them."""
+        key, number = sorted(self.model.claims)[pick % len(self.model.claims)]
+        queue = next((queue for name in NAMES if (queue := self.queue(name)).id == key), None)
+        if queue is None:  # it was deleted, and its claims with it
+            self.model.claims = {where: seqs for where, seqs in self.model.claims.items() if where[0] != key}
+            return
+        self.wait(queue.name, ms)
+        upto = number if acked else max(number for where, number in self.model.claims if where == key)
+        count = self.run(self.ended(queue, upto, acked))
+        self.done[key] = max(upto, self.done.get(key, 0))
+        assert count == self.model.end_claims(queue, upto=upto, acked=acked, now=self.now)
+
+    async def ended(self, queue: Queue, upto: int, acked: bool) -> int:
+        if not acked:
+            return await self.rig.claims.free(queue, "job", principal=WHO)
+        job = await self.rig.claims.open(queue, "job")
+        return await self.rig.claims.ack(queue, "job", upto=upto, epoch=job.epoch, principal=WHO)
+
+    @precondition(lambda self: self.knows_jobs)
+    @rule(name=names, chosen=st.lists(drafts, min_size=1, max_size=6), again=st.booleans(), ms=jumps)
+    def publish(self, name: str, chosen: list[Draft], again: bool, ms: int) -> None:
+        """Drafts are staged and published, once or twice over."""
+        self.wait(name, ms)
+        self.series += 1
+        sent = self.run(self.published(self.queue(name), chosen, again))
+        for draft in chosen:
+            given = sent[0] if sent else Sent(0, "")
+            if not self.model.send(self.queue(name), draft, now=self.now, given=given).duplicate:
+                self.last_seq = sent.pop(0).seq
+        assert sent == []
+
+    async def published(self, queue: Queue, chosen: list[Draft], again: bool) -> list[Sent]:
+        before = (await self.rig.store.span()).next
+        for attempt in range(1 + again):
+            stage = f"stage-{self.series}-{attempt}"
+            await self.rig.stages.stage(queue, stage, 0, chosen, principal=WHO)
+            await self.rig.stages.publish(queue, "series", self.series, [stage], principal=WHO)
+        entries = await self.rig.store.read_events(start=before, limit=1_000)
+        events = [entry.event for entry in entries if entry.event.kind == EventKind.SENT]
+        return [Sent(event.seq or 0, event.message_id or "") for event in events]
 
     # -- meddling ---------------------------------------------------------------------------------------------
 

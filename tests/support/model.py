@@ -12,6 +12,7 @@ from courier.core.errors import CourierError, InvalidReceipt, LeaseLost
 from courier.core.events import EventKind
 from courier.core.model import (
     DEDUP_MS,
+    UNENDING,
     Ack,
     Counters,
     Death,
@@ -101,6 +102,8 @@ class Model:
     tickets: set[Ticket] = field(default_factory=set)
     ever: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many messages a queue has ever seen sent, acked and dead."""
+    claims: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """By queue and number, the seqs that a job holds."""
 
     # -- the queues themselves --------------------------------------------------------------------------------
 
@@ -230,6 +233,39 @@ class Model:
         self.tickets.add(ticket)
         self._note(item, EventKind.RECEIVED, now)
         return Held(ticket, self.message(item), expires_at)
+
+    # -- claims -----------------------------------------------------------------------------------------------
+
+    def claim(self, queue: Queue, number: int, *, limit: int, now: int) -> list[Message]:
+        """As a receive, but without end; a claim that is there is the same again, as far as it is left."""
+        self.advance(now)
+        if (queue.id, number) not in self.claims:
+            waiting = self.inside(queue)
+            chosen = _in_groups(waiting, None) if queue.kind is Kind.FIFO else _longest_ready(waiting)
+            held = [self._lease(item, UNENDING, now).message.seq for item in list(chosen)[:limit]]
+            if held:
+                self.claims[queue.id, number] = held
+        return [self.message(item) for item in self._claimed(queue, number)]
+
+    def _claimed(self, queue: Queue, number: int) -> list[Item]:
+        items = [self.items[seq] for seq in self.claims.get((queue.id, number), ()) if seq in self.items]
+        return [item for item in items if item.queue_id == queue.id and item.due_at == UNENDING]
+
+    def end_claims(self, queue: Queue, *, upto: int, acked: bool, now: int) -> int:
+        """Ack or release what is left of claims up to a number; how many messages that are."""
+        self.advance(now)
+        count = 0
+        for number in sorted(number for key, number in self.claims if key == queue.id and number <= upto):
+            for item in self._claimed(queue, number):
+                count += 1
+                self._note(item, EventKind.ACKED if acked else EventKind.RELEASED, now)
+                if acked:
+                    self.ever[queue.id, "acked"] += 1
+                    del self.items[item.seq]
+                else:
+                    self._fail(item, now, delay_ms=None)
+            del self.claims[queue.id, number]
+        return count
 
     # -- settle -----------------------------------------------------------------------------------------------
 
