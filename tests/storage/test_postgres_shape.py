@@ -93,6 +93,16 @@ async def test_a_damaged_bundle_is_found(node: Rig, tmp_path: Path) -> None:
     assert [finding for finding in await node.store.check() if "bundle" in finding]
 
 
+async def test_everybody_who_comes_together_shares_a_commit(node: Rig) -> None:
+    await node.create("orders")
+    before = node.store.metrics.commits  # type: ignore[attr-defined]
+    await asyncio.gather(*(node.send("orders") for _ in range(50)))
+    assert node.store.metrics.commits - before == 1  # type: ignore[attr-defined]
+    parts = await asyncio.gather(*(node.receive("orders") for _ in range(50)))
+    assert node.store.metrics.commits - before == 2  # type: ignore[attr-defined]
+    assert len({lease.message.seq for part in parts for lease in part}) == 50
+
+
 # -- tables that do not grow --------------------------------------------------------------------------------------
 
 
