@@ -11,7 +11,20 @@ from typing import Annotated
 import cyclopts
 from rich.console import Console
 
-from benchmarks import archive, backlog, delivery, dialects, journal, postgres, report, sending, soak, spark, writing
+from benchmarks import (
+    archive,
+    backlog,
+    delivery,
+    dialects,
+    journal,
+    pipeline,
+    postgres,
+    report,
+    sending,
+    soak,
+    spark,
+    writing,
+)
 from benchmarks.bench import Bench
 from benchmarks.load import require_wrk
 from benchmarks.measure import Row
@@ -28,6 +41,8 @@ SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
     "archive": partial(archive.send_cost, messages=1, connections=128, bar=0.9),
     "archive-100": partial(archive.send_cost, messages=100, connections=32, bar=None),
     "spark-read": spark.read_stream,
+    "pipeline": pipeline.whole,
+    "pipeline-refresh": pipeline.refresh,
     "deliver-200": partial(delivery.at_rate, rate=200),
     "deliver-1000": partial(delivery.at_rate, rate=1_000, bar=100.0),
     "deliver-max": delivery.flat_out,

@@ -14,7 +14,7 @@ from tests.support.postgres import Cluster, program
 
 SCRIPTS = Path(__file__).parent
 CONNECTS_A_SECOND = 64
-"""How many of its clients pgbench can at least bring to work in a second; its clock runs meanwhile."""
+"""How many of its clients pgbench usually brings to work in a second."""
 COUNT = re.compile(r"number of transactions actually processed: (\d+)")
 TPS = re.compile(r"^tps = ([\d.]+) \(without initial connection time\)", re.MULTILINE)
 
@@ -72,18 +72,26 @@ class Pgmq:
             )
 
     def run(self, script: str, *, clients: int, seconds: int, limit: int = 1) -> "Done":
-        """The script again and again, by so many clients."""
+        """The script again and again, by so many clients; its clock runs while they connect, so it may need longer."""
         text = (SCRIPTS / f"{script}.sql").read_text().replace("BODY", BODY).replace("LIMIT", str(limit))
         path = self._directory / f"{script}-{limit}.sql"
         path.write_text(text)
+        connecting = clients // CONNECTS_A_SECOND
+        for patience in (1, 4, 16):
+            done = self._pgbench(path, clients, seconds + patience * connecting)
+            if done.count:
+                break
+        return done
+
+    def _pgbench(self, path: Path, clients: int, seconds: int) -> "Done":
         command = [program("pgbench"), "--no-vacuum", "--protocol", "prepared", "--file", str(path)]
-        command += ["--client", str(clients), "--jobs", "1", "--time", str(seconds + clients // CONNECTS_A_SECOND)]
+        command += ["--client", str(clients), "--jobs", "1", "--time", str(seconds)]
         command += ["--host", str(self.cluster.folder), "--username", "courier", "postgres"]
         output = subprocess.run(command, capture_output=True, text=True, check=False)
         count, rate = COUNT.search(output.stdout), TPS.search(output.stdout)
-        if output.returncode or count is None or rate is None:
+        if output.returncode or count is None:
             raise SystemExit(f"pgbench failed: {output.stdout}{output.stderr}")
-        return Done(int(count[1]), float(rate[1]))
+        return Done(int(count[1]), float(rate[1]) if rate else 0.0)
 
     def cpu_s(self) -> float:
         """Processor time that the server has used so far, by all its processes, those that have ended included."""

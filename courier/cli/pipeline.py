@@ -1,27 +1,34 @@
 """`courier pipeline`."""
 
+import contextlib
 import signal
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from courier.cli.connection import SERVER, Server
 from courier.cli.data import LakePlace, lake_directory
 from courier.cli.exits import Exit, Failure, usage
+from courier.cli.lakes import SPARK_LOG, only_writer
 from courier.cli.options import Duration, Flag
+from courier.cli.progress import Progress
 from courier.cli.quantities import show_count
-from courier.cli.screen import Screen
 from courier.cli.spark import SPARK, Spark
 
 if TYPE_CHECKING:
-    from courier.spark.pipeline import Progress
+    from courier.spark import pipeline
     from courier.spark.session import Session
 
 app = App(name="pipeline", help="Turn the journal into tables for data people, with Spark.", help_epilogue="")
 
-SPARK_LOG = Path("_logs") / "spark.log"
-"""What Spark itself has to say, below the lake."""
+Rows = Annotated[int, Parameter(metavar="N", help="Take in so many events at a time.")]
+Format = Annotated[
+    Literal["parquet", "delta"],
+    Parameter(help="What a new lake is kept as; delta needs the extra courier[delta]."),
+]
+ROWS = 2_500_000
 
 
 @app.command
@@ -30,11 +37,12 @@ def run(
     once: Flag = False,
     every: Duration | None = None,
     lake: LakePlace = None,
-    rows_per_batch: Annotated[int, Parameter(metavar="N")] = 500_000,
+    format: Format = "parquet",  # noqa: A002 - the flag's name
+    rows_per_batch: Rows = ROWS,
     spark: Spark = SPARK,
     server: Server = SERVER,
 ) -> None:
-    """Bring the lake's tables (events, messages, queue_minutes) up to date from the journal.
+    """Bring all tables of the lake up to date from the journal.
 
     Parameters
     ----------
@@ -42,51 +50,79 @@ def run(
         Return when all that there is has been taken in. [default]
     every
         Go on and look for more every so often, until interrupted.
-    rows_per_batch
-        Take in so many events at a time.
     """
     if once and every is not None:
         raise usage("--once and --every contradict each other")
+    with _work(server, lake, spark, "taking in") as work:
+        work.do("run", format=format, rows_per_batch=rows_per_batch, every_ms=every)
+
+
+@app.command
+def rebuild(
+    *,
+    lake: LakePlace = None,
+    format: Format = "parquet",  # noqa: A002
+    rows_per_batch: Rows = ROWS,
+    spark: Spark = SPARK,
+    server: Server = SERVER,
+) -> None:
+    """Make every table again from all that is kept of the journal; the old ones stay until the new ones are whole."""
+    with _work(server, lake, spark, "rebuilding") as work:
+        work.do("rebuild", format=format, rows_per_batch=rows_per_batch)
+
+
+@contextlib.contextmanager
+def _work(server: Server, lake: Path | None, spark: Spark, name: str) -> "Iterator[_Work]":
     spark.where()
     server.client.get("/courier/v1/whoami")  # a wrong address or token is told before Spark is started
     place = lake_directory(lake)
-    with spark.session("courier pipeline", log=place / SPARK_LOG, screen=server.screen) as session:
-        counted = _run(session, server, lake=place, every_ms=every, rows_per_batch=rows_per_batch)
-    server.screen.tell({"events": counted, "lake": str(place)}, f"took in {show_count(counted, 'event')} into {place}")
+    with only_writer(place), spark.session("courier pipeline", log=place / SPARK_LOG, screen=server.screen) as session:
+        work = _Work(session, server, place, name)
+        yield work
+    sentence = f"took in {show_count(work.counted, 'event')} into {place}"
+    server.screen.tell({"events": work.counted, "lake": str(place)}, sentence)
 
 
-def _run(session: "Session", server: Server, *, lake: Path, every_ms: int | None, rows_per_batch: int) -> int:
-    """Returns how many events were taken in."""
-    from courier.spark import pipeline  # noqa: PLC0415 - loads Spark
-    from courier.spark.journal import Journal, JournalError  # noqa: PLC0415
+class _Work:
+    """A job under way: shows how far it is, and ends well when it is told to stop."""
 
-    counted = [0]
+    def __init__(self, session: "Session", server: Server, lake: Path, name: str) -> None:
+        self._session = session
+        self._server = server
+        self._lake = lake
+        self._name = name
+        self.counted = 0
 
-    def report(progress: "Progress") -> None:
-        counted[0] += progress.events
-        _show(server.screen, progress)
+    def do(self, what: str, *, format: str, rows_per_batch: int, **how: Any) -> None:  # noqa: A002
+        from courier.spark import pipeline, rebuilding  # noqa: PLC0415 - loads Spark
+        from courier.spark.journal import Journal, JournalError  # noqa: PLC0415
 
-    job = pipeline.Job(Journal(server.client.url, server.token), lake, rows_per_batch=rows_per_batch)
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+        rebuilding.finish(self._lake)
+        journal = Journal(self._server.client.url, self._server.token)
+        job = pipeline.Job(journal, self._lake, rows_per_batch=rows_per_batch, format=format)
+        action = rebuilding.rebuild if what == "rebuild" else pipeline.run
+        with Progress(self._name, unit="event", json=self._server.json) as progress, _signals() as told:
+
+            def report(news: "pipeline.Progress") -> None:
+                self.counted += news.events
+                progress.reach(self.counted, total=self.counted + news.backlog, batch=news.batch, offset=news.offset)
+
+            try:
+                action(self._session, job, report=report, stopping=lambda: bool(told), **how)
+            except (pipeline.PipelineFailed, JournalError) as error:
+                raise Failure(str(error), Exit.FAILED) from None
+        if signal.SIGINT in told:
+            raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """The signals that have told the job to stop; it looks at them when it can, for Spark takes no interruption."""
+    told: list[int] = []
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    previous = [signal.signal(number, lambda given, _: told.append(given)) for number in numbers]
     try:
-        pipeline.run(session, job, every_ms=every_ms, report=report)
-    except (pipeline.PipelineFailed, JournalError) as error:
-        raise Failure(str(error), Exit.FAILED) from None
+        yield told
     finally:
-        signal.signal(signal.SIGTERM, previous)
-    return counted[0]
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
-
-
-def _show(screen: Screen, progress: "Progress") -> None:
-    if screen.json:
-        screen.record(progress._asdict())
-        return
-    rate = round(progress.events / progress.seconds) if progress.seconds else 0
-    screen.note(
-        f"batch {progress.batch}: {show_count(progress.events, 'event')} up to offset {progress.offset}"
-        f" in {progress.seconds:.1f}s ({rate:,}/s), {progress.backlog:,} to go"
-    )
+        for number, handler in zip(numbers, previous, strict=True):
+            signal.signal(number, handler)

@@ -6,22 +6,34 @@ from typing import Any, NamedTuple
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from courier.core.shards import first_of
 from courier.spark.cursors import CursorKeeper
 from courier.spark.journal import Journal
-from courier.spark.lake import Lake
+from courier.spark.lake import CHECKPOINT, Terms, open_lake
 from courier.spark.offsets import backlog, read_offsets
+from courier.spark.refreshing import refresh
 from courier.spark.session import reason_of
-from courier.spark.tables import events as event_table
-from courier.spark.tables import messages, queue_minutes
+from courier.spark.stores.base import PARQUET
 
-EVENTS, MESSAGES, QUEUE_MINUTES = "events", "messages", "queue_minutes"
 CURSOR = "pipeline"
-ROWS_PER_BATCH = 500_000
-DAY = "yyyy-MM-dd"
-NO_DAY = ""
+ROWS_PER_BATCH = 2_500_000
+ROWS_PER_TASK = 250_000
+LOOK_S = 1
+PATIENCE_S = 30
+"""How long a pipeline that is told to stop goes on with its batch, which the next one would have to do again."""
+
+TUNING = {
+    # As an instant that every reader knows, and not as twelve bytes that only some do.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Sketches of many minutes at a time are kept by key; sorting comes later.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+    # Rows that lie together by bucket also lie together by bucket and seq.
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
+    # The sizes of a batch are known beforehand: planning each stage anew only costs time.
+    "spark.sql.adaptive.enabled": "false",
+}
 
 
 class PipelineFailed(Exception):
@@ -45,6 +57,7 @@ class Job(NamedTuple):
     lake: Path
     cursor: str = CURSOR
     rows_per_batch: int = ROWS_PER_BATCH
+    format: str = PARQUET
 
 
 def run(
@@ -53,18 +66,16 @@ def run(
     *,
     every_ms: int | None = None,
     report: Callable[[Progress], None] = lambda _: None,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Bring the tables up to date and return, or go on every so often until stopped."""
-    lake = Lake(spark, job.lake)
+    """Bring the tables up to date and return, or go on every so often until it is `stopping`."""
+    for key, value in TUNING.items():
+        spark.conf.set(key, value)
     keeper = _Keeper(job, report)
     spark.streams.addListener(keeper)
     try:
-        query = _start(spark, job, lake, every_ms)
-        try:
-            query.awaitTermination()
-        except KeyboardInterrupt:
-            query.stop()
-            raise
+        query = _start(spark, job, every_ms)
+        _await_end(query, stopping)
         keeper.catch_up(query)
     except StreamingQueryException as error:
         raise PipelineFailed(reason_of(error)) from error
@@ -72,17 +83,42 @@ def run(
         spark.streams.removeListener(keeper)
 
 
-def _start(spark: SparkSession, job: Job, lake: Lake, every_ms: int | None) -> StreamingQuery:
+def _await_end(query: StreamingQuery, stopping: Callable[[], bool]) -> None:
+    """Until all is done, or it is told to stop: then the batch in hand is finished, if that does not take too long."""
+    patience = PATIENCE_S / LOOK_S
+    while not query.awaitTermination(LOOK_S):
+        if stopping():
+            patience -= 1
+            if patience < 0 or not query.status["isTriggerActive"]:
+                query.stop()
+                return
+
+
+class _Refresh:
+    """What Spark does with a batch, wherever its driver is."""
+
+    def __init__(self, root: Path, terms: Terms) -> None:
+        self._root = str(root)
+        self._terms = terms
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        refresh(open_lake(frame.sparkSession, Path(self._root), self._terms), frame, batch)
+
+
+def _start(spark: SparkSession, job: Job, every_ms: int | None) -> StreamingQuery:
     options: dict[str, Any] = {
         "url": job.journal.url,
         "cursor": job.cursor,
         "maxRecordsPerBatch": job.rows_per_batch,
+        "rowsPerPartition": ROWS_PER_TASK,
     }
     if job.journal.token:
         options["token"] = job.journal.token
+    whole = all(span.oldest == first_of(shard) for shard, span in job.journal.spans().items())
+    root = job.lake.absolute()
     happened = spark.readStream.format("courier").options(**options).load()
-    writer = happened.writeStream.foreachBatch(lambda frame, batch: refresh(lake, frame, batch))
-    writer = writer.option("checkpointLocation", str(lake.checkpoint))
+    writer = happened.writeStream.foreachBatch(_Refresh(root, Terms(job.format, whole)))
+    writer = writer.option("checkpointLocation", str(root / CHECKPOINT))
     if every_ms is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{every_ms} milliseconds").start()
@@ -118,55 +154,3 @@ def _read_progress(progress: Any) -> Progress:
         backlog=backlog(end, newest),
         seconds=progress.durationMs.get("triggerExecution", 0) / 1_000,
     )
-
-
-def refresh(lake: Lake, happened: DataFrame, batch: int) -> None:
-    """Bring one batch of events into every table. Doing it again, after a crash anywhere in it, changes nothing."""
-    landed = lake.append(EVENTS, event_table.to_table(happened), batch)
-    events = event_table.of_messages(happened.sparkSession.read.parquet(str(landed)))
-    extent = _extent(events)
-    if extent is not None:
-        refresh_messages(lake, events)
-        refresh_queue_minutes(lake, events, extent)
-
-
-class Extent(NamedTuple):
-    """A batch ends at offset `end`; the first of its minutes begins at `since_ms`, on `day` (in UTC)."""
-
-    end: int
-    since_ms: int
-    day: str
-
-
-def _extent(events: DataFrame) -> Extent | None:
-    """Numbers and texts, not datetimes: those would be in the time zone of the driver."""
-    first = f.min(f.date_trunc("minute", "at"))
-    row = events.agg(f.max("offset"), f.unix_millis(first), f.date_format(first, DAY)).first()
-    return None if row is None or row[0] is None else Extent(row[0] + 1, row[1], row[2])
-
-
-def refresh_messages(lake: Lake, events: DataFrame) -> None:
-    touched = events.select(messages.bucket_of("seq").alias("bucket")).distinct().collect()
-    known = lake.read(MESSAGES, messages.SCHEMA, "bucket", [row.bucket for row in touched])
-    lake.replace(MESSAGES, messages.fold(known, events), "bucket", "seq")
-
-
-def refresh_queue_minutes(lake: Lake, events: DataFrame, batch: Extent) -> None:
-    """Add a batch's events to the minutes they happened in; a day that has the batch already stays as it is."""
-    days = lake.parts(QUEUE_MINUTES, "day")
-    known = _minutes_of(lake, [day for day in days if day >= batch.day])
-    earlier = _minutes_of(lake, [day for day in days if day < batch.day])
-    as_of = known.groupBy("day").agg(f.max("as_of").alias("as_of"))
-    done = [NO_DAY, *(row.day for row in as_of.where(f.col("as_of") >= batch.end).collect())]
-    fresh = queue_minutes.count(events).where(~f.date_format("minute", DAY).isin(*done))
-    rows = queue_minutes.with_backlog(queue_minutes.add(known, fresh), queue_minutes.last_backlog(earlier))
-    since = f.timestamp_millis(f.lit(batch.since_ms))
-    unsettled = f.col("settled_at").isNull() | (f.col("settled_at") >= since)
-    stays = messages.stays(lake.read(MESSAGES, messages.SCHEMA, "bucket").where(unsettled))
-    rows = queue_minutes.with_latencies(queue_minutes.with_ages(rows, stays, since), stays, since)
-    rows = rows.withColumn("as_of", f.lit(batch.end).cast("bigint")).where(~f.col("day").isin(*done))
-    lake.replace(QUEUE_MINUTES, rows.select(*queue_minutes.SCHEMA.names), "day", "minute")
-
-
-def _minutes_of(lake: Lake, days: list[str]) -> DataFrame:
-    return lake.read(QUEUE_MINUTES, queue_minutes.SCHEMA, "day", days)

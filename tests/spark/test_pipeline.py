@@ -2,21 +2,29 @@
 
 import json
 import os
+import random
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
+from courier.cli.simulating import make
 from courier.journal.schema import NAMES
-from courier.spark import pipeline
+from courier.spark import pipeline, rebuilding
 from courier.spark.journal import Journal, Wanted
-from courier.spark.lake import Lake
-from tests.spark.test_tables import expected_minutes, message_rows, minute_rows
-from tests.support import minutes as plain
+from courier.spark.lake import CHECKPOINT, Lake, Terms
+from courier.spark.refreshing import TABLES
+from courier.spark.stores.base import FORMATS
+from tests.spark.killing import Driver, begun, forget_last_commit, run_job
+from tests.spark.test_tables import check, everything, read
 from tests.support.server import ServerProcess, start_server
 
 pytestmark = pytest.mark.slow
@@ -46,7 +54,7 @@ class Shop:
 
     def events(self) -> list[dict[str, Any]]:
         """The journal, read without Spark."""
-        span = self.journal.span()
+        span = self.journal.spans()[0]
         batches = self.journal.read(span.oldest, span.next, Wanted(NAMES))
         return [event for batch in batches for event in batch.to_pylist()]
 
@@ -55,62 +63,159 @@ class Shop:
         (cursor,) = answer.json()["cursors"]
         return int(cursor["offset"])
 
+    @property
+    def environ(self) -> dict[str, str]:
+        return os.environ | {"COURIER_URL": self.server.url, "COURIER_TOKEN": self.server.token}
+
 
 @pytest.fixture
-def shop(server: ServerProcess, tmp_path: Path) -> Any:
+def shop(tmp_path: Path) -> Any:
     with start_server(tmp_path, archive_segment_ms=200) as process:
         yield Shop(process)
 
 
-def forget_last_commit(lake: Lake) -> None:
-    """What a crash after the batch and before Spark's own note of it leaves behind."""
-    commits = lake.checkpoint / "commits"
-    last = max(commits.glob("[0-9]*"), key=lambda path: int(path.name))
-    last.unlink()
-    (commits / f".{last.name}.crc").unlink()
-
-
-def check(lake: Lake, events: list[dict[str, Any]]) -> None:
-    assert message_rows(lake) == plain.messages(events)
-    assert minute_rows(lake) == expected_minutes(events)
-    offsets = ds.dataset(lake.root / "events", partitioning="hive").to_table(columns=["offset"]).column("offset")
-    assert sorted(offsets.to_pylist()) == list(range(len(events)))
-
-
-def test_the_pipeline_goes_on_where_it_was_and_doubles_nothing(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
-    job, lake = pipeline.Job(shop.journal, tmp_path / "lake"), Lake(spark, tmp_path / "lake")
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_pipeline_goes_on_where_it_was_and_doubles_nothing(
+    spark: SparkSession, shop: Shop, tmp_path: Path, kind: str
+) -> None:
+    root = tmp_path / "lake"
+    job, lake = pipeline.Job(shop.journal, root, format=kind), Lake(spark, root, Terms(kind))
     seen: list[pipeline.Progress] = []
     shop.live()
     pipeline.run(spark, job, report=seen.append)
     first = shop.events()
     assert shop.cursor() == len(first)
-    forget_last_commit(lake)
-    shop.live()
-    pipeline.run(spark, job._replace(rows_per_batch=20))
-    events = shop.events()
-    assert len(events) > len(first)
-    check(lake, events)
-    assert shop.cursor() == len(events)
     assert (seen[0].events, seen[0].offset, seen[0].backlog) == (len(first), len(first), 0)
-    # What is there can be read by anybody, and is nothing but tables.
-    assert ds.dataset(lake.root / "messages", partitioning="hive").count_rows() == 20
-    visible = {path.name for path in lake.root.iterdir()} - {"_checkpoint", "_staging"}
-    assert visible == {"events", "messages", "queue_minutes"}
-    files = [path for name in visible for path in (lake.root / name).rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} == {".parquet"}
+    shop.live()
+    pipeline.run(spark, job)
+    found = everything(lake)
+    forget_last_commit(lake.checkpoint)
+    pipeline.run(spark, job)
+    assert everything(lake) == found
+    events = shop.events()
+    check(lake, events)
+    assert shop.cursor() == len(events) > len(first)
+
+
+def test_a_rebuilt_lake_has_the_same_rows_and_a_compacted_one_too(
+    spark: SparkSession, shop: Shop, tmp_path: Path
+) -> None:
+    root = tmp_path / "lake"
+    job, lake = pipeline.Job(shop.journal, root), Lake(spark, root)
+    for _ in range(2):
+        shop.live()
+        pipeline.run(spark, job)
+    found = everything(lake)
+    files = set((root / "events").rglob("*.parquet"))
+    assert lake.store.compact("events") == (len(files), 1)
+    assert everything(lake) == found
+    shop.live()
+    pipeline.run(spark, job)
+    found = everything(lake)
+    rebuilding.rebuild(spark, job)
+    assert everything(lake) == found
+    assert not (root / "_rebuild").exists()
+    # A lake without its notes is not touched.
+    shutil.rmtree(root / CHECKPOINT)
+    with pytest.raises(pipeline.PipelineFailed, match="run `courier pipeline rebuild`"):
+        pipeline.run(spark, job)
+    assert everything(lake) == found
+    rebuilding.rebuild(spark, job)
+    assert everything(lake) == found
+    shop.live()
+    pipeline.run(spark, job)
+    check(lake, shop.events())
+
+
+def query(lake: Path, sql: str) -> list[tuple[Any, ...]]:
+    """As DuckDB answers it; a table is named in braces."""
+    tables = {name: f"read_parquet('{lake / name}/**/*.parquet', union_by_name=true)" for name in TABLES}
+    with duckdb.connect() as connection:
+        return connection.execute(sql.format(**tables)).fetchall()
+
+
+def look(lake: Path) -> None:
+    """Whatever moment it is: files are whole and are tables' own, and no row is there twice."""
+    for name in TABLES:
+        files = [path for path in (lake / name).rglob("*") if path.is_file()]
+        assert {path.suffix for path in files} <= {".parquet"}, files
+        assert all(not path.name.startswith((".", "_")) for path in files)
+    keys = {"events": '"offset"', "messages": "seq", "queue_minutes": "tenant, queue, minute"}
+    for name, key in keys.items():
+        if any((lake / name).rglob("*.parquet")):
+            assert query(lake, f"SELECT {key} FROM {{{name}}} GROUP BY ALL HAVING count(*) > 1") == []
+
+
+def test_a_pipeline_that_is_killed_again_and_again_leaves_exact_tables_that_anybody_can_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, chance = tmp_path / "lake", random.Random(7)
+    make(tmp_path / "data", events=12_000, seed=5, until=1_790_000_000_000)
+    with start_server(tmp_path) as server:
+        shop = Journal(server.url, server.token)
+        arguments = ["-m", "tests.spark.jobs.run_pipeline", "local[2]", server.url, server.token, "4000", str(lake)]
+        driver = Driver(arguments, tmp_path / "job.log")
+        for batch in range(3):
+            driver.start()
+            deadline = time.monotonic() + 120
+            while begun(lake / CHECKPOINT) < batch and time.monotonic() < deadline:
+                time.sleep(0.02)  # another process is at work: there is no clock of ours to move
+            time.sleep(chance.uniform(0, 4))
+            driver.kill()
+            look(lake)
+        run_job(arguments, log=tmp_path / "job.log")
+        look(lake)
+        span = shop.spans()[0]
+        events = [e for batch in shop.read(span.oldest, span.next, Wanted(NAMES)) for e in batch.to_pylist()]
+    kept = Lake(spark, lake)
+    check(kept, events[: query(lake, 'SELECT max("offset") + 1 FROM {events}')[0][0]])
+    sums = "sum(sent), sum(acked), sum(backlog), sum(oldest_age_ms), count(*)"
+    ours = read(kept, "queue_minutes").selectExpr(*sums.split(", ")).first()
+    assert query(lake, f"SELECT {sums} FROM {{queue_minutes}}") == [tuple(ours or ())]
 
 
 def test_the_command_takes_in_what_there_is_and_says_how_much(shop: Shop, tmp_path: Path) -> None:
     shop.live()
-    environ = os.environ | {"COURIER_URL": shop.server.url, "COURIER_TOKEN": shop.server.token}
-    command = [sys.executable, "-m", "courier.cli", "pipeline", "run", "--once", "--lake", str(tmp_path / "lake")]
-    done = subprocess.run([*command, "--master", "local[2]", "--json"], env=environ, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    lines = done.stdout.decode().splitlines()
+    lake = tmp_path / "lake"
+    command = [sys.executable, "-m", "courier.cli", "pipeline", "run", "--lake", str(lake)]
+    local = [*command, "--master", "local[2]", "--json"]
+    done = subprocess.run([*local, "--once"], env=shop.environ, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
     count = len(shop.events())
-    assert json.loads(lines[0])["events"] == count
-    assert json.loads("".join(lines[1:]))["events"] == count
-    rows = ds.dataset(tmp_path / "lake" / "queue_minutes", partitioning="hive").to_table().to_pylist()
+    assert json.loads(done.stdout) == {"events": count, "lake": str(lake)}
+    *_, last = (json.loads(line) for line in done.stderr.decode().splitlines())
+    assert (last["done"], last["ended"]) == (count, "done")
+    rows = ds.dataset(lake / "queue_minutes", partitioning="hive").to_table().to_pylist()
     assert sum(row["sent"] for row in rows if row["queue"] == "orders") == 10
-    wrong = subprocess.run(command, env=environ | {"COURIER_TOKEN": "wrong"}, capture_output=True, check=False)
+    wrong = subprocess.run(command, env=shop.environ | {"COURIER_TOKEN": "wrong"}, capture_output=True, check=False)
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (4, 1)
+
+
+def test_a_running_pipeline_keeps_others_out_and_ends_well_when_it_is_told_to(shop: Shop, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    command = [sys.executable, "-m", "courier.cli", "pipeline", "run", "--lake", str(lake), "--master", "local[2]"]
+    shop.live()
+    service = subprocess.Popen([*command, "--every", "1s"], env=shop.environ, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 120
+        while not any((lake / "tenant_usage").rglob("*.parquet")) and time.monotonic() < deadline:
+            time.sleep(0.05)  # another process is at work: there is no clock of ours to move
+        second = subprocess.run(command, env=shop.environ, capture_output=True, check=False)
+        assert (second.returncode, second.stderr.count(b"\n")) == (1, 1)
+        assert b"another pipeline is at work" in second.stderr
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(60) == 0, service.stderr and service.stderr.read()
+    finally:
+        service.kill()
+
+
+def test_the_pipeline_runs_on_every_kind_of_spark(
+    spark: SparkSession, server: ServerProcess, any_spark: str, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    arguments = ["-m", "tests.spark.jobs.run_pipeline", any_spark, server.url, server.token, "1000000", str(lake)]
+    run_job(arguments, log=tmp_path / "job.log")
+    journal = Journal(server.url, server.token)
+    end = query(lake, 'SELECT max("offset") + 1 FROM {events}')[0][0]
+    events = [event for batch in journal.read(0, end, Wanted(NAMES)) for event in batch.to_pylist()]
+    check(Lake(spark, lake), events)

@@ -28,7 +28,7 @@ def test_the_walk_does_what_it_says(tmp_path: Path) -> None:
     with start_server(tmp_path) as server:
         environ = os.environ | {"COURIER_URL": server.url, "COURIER_TOKEN": server.token}
         done = subprocess.run(
-            [sys.executable, EXAMPLE], env=environ, capture_output=True, text=True, timeout=300, check=False
+            [sys.executable, EXAMPLE], env=environ, capture_output=True, text=True, timeout=900, check=False
         )
     assert done.returncode == 0, done.stderr
     first, _, rest = done.stdout.partition("\n")

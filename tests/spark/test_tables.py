@@ -1,5 +1,5 @@
 """The tables equal a plain computation from the journal, however history is cut into batches, and when a batch is
-done again."""
+done again; on every table store."""
 
 import json
 import tempfile
@@ -13,9 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from courier.journal.schema import NAMES, spark_schema
-from courier.spark import pipeline
-from courier.spark.lake import Lake
-from courier.spark.tables import messages, queue_minutes
+from courier.spark import pipeline, refreshing
+from courier.spark.lake import Lake, Terms
+from courier.spark.refreshing import TABLES, refresh, schema_of
+from courier.spark.stores.base import DELTA, FORMATS, PARQUET
+from courier.spark.tables import latency
 from tests.support import minutes as plain
 
 pytestmark = pytest.mark.slow
@@ -72,7 +74,8 @@ class History:
             self.note(kind, seq, at=at, detail={"reason": "attempts", "target": target})
             self.live[seq] = target
         else:
-            self.note(kind, seq, at=at, detail={"reason": "old"} if kind == "discarded" else None)
+            verdict = {"verdict": "retry", "latency_ms": self.draw(st.integers(0, 99))} if here[0] == "~" else None
+            self.note(kind, seq, at=at, detail={"reason": "old"} if kind == "discarded" else verdict)
             if kind in plain.ENDS:
                 del self.live[seq]
 
@@ -83,7 +86,7 @@ class History:
         values = {
             "offset": len(self.events), "kind": kind, "at": self.now if at is None else at, "tenant": self.tenants[seq],
             "queue_id": f"id-{self.live[seq]}", "queue": self.live[seq], "seq": seq, "message_id": f"m{seq}",
-            "size": size, "detail": json.dumps(detail) if detail else None,
+            "attempt": 1, "size": size, "detail": json.dumps(detail) if detail else None,
         }  # fmt: skip
         self.events.append(dict.fromkeys(NAMES) | values)
 
@@ -99,6 +102,12 @@ def histories(draw: Any) -> tuple[list[dict[str, Any]], list[int], int]:
     return history.events, cuts, draw(st.integers(0, len(cuts) - 1))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _tuned(spark: SparkSession) -> None:
+    for key, value in pipeline.TUNING.items():
+        spark.conf.set(key, value)
+
+
 def frame(spark: SparkSession, events: list[dict[str, Any]]) -> DataFrame:
     return spark.createDataFrame([tuple(event[name] for name in NAMES) for event in events], spark_schema())
 
@@ -107,23 +116,37 @@ def ms(column: str) -> Any:
     return f.unix_millis(column).alias(column)
 
 
+def read(lake: Lake, table: str) -> DataFrame:
+    return lake.store.read(table, schema_of(table))
+
+
+def everything(lake: Lake) -> dict[str, list[str]]:
+    """Every row of every table, but for the batch that wrote it."""
+    found = {}
+    for table in TABLES:
+        rows = read(lake, table)
+        own = [name for name in rows.columns if name not in {"batch", "changed_batch", "history", "latency_sketch"}]
+        deep = [f.to_json(f.transform("history", lambda s: s.dropFields("batch"))) if table == refreshing.MESSAGES
+                else f.to_json("history")] if "history" in rows.columns else []  # fmt: skip
+        found[table] = sorted(map(repr, rows.select(*own, *deep).collect()))
+    return found
+
+
 def message_rows(lake: Lake) -> dict[int, dict[str, Any]]:
     names = ("tenant", "queue", "message_id", "size", "outcome", "attempts", "released", "expired", "last_failure")
-    read = lake.read(pipeline.MESSAGES, messages.SCHEMA, "bucket")
-    rows = read.select("seq", *names, ms("sent_at"), ms("first_received_at"), ms("settled_at")).collect()
+    instants = ("sent_at", "first_received_at", "settled_at", "entered_at")
+    rows = read(lake, "messages").select("seq", *names, "last_queue", *map(ms, instants)).collect()
     assert len({row.seq for row in rows}) == len(rows)
     return {row.seq: {name: value for name, value in row.asDict().items() if name != "seq"} for row in rows}
 
 
 def minute_rows(lake: Lake) -> dict[tuple[str, str, int], dict[str, Any]]:
-    read = lake.read(pipeline.QUEUE_MINUTES, queue_minutes.SCHEMA, "day").drop("day", "as_of")
-    sketched = f.when(f.col("latency_sketch").isNotNull(), f.kll_sketch_get_n_bigint("latency_sketch")).alias(
-        "latency_count"
-    )
-    rows = read.select("*", ms("minute").alias("ms"), sketched).drop("minute", "latency_sketch").collect()
-    shown = [row.asDict() for row in rows]
+    hidden = ("day", "hour", "batch", "left_oldest_at", "minute", "latency_sketch")
+    count = f.when(f.col("latency_sketch").isNotNull(), f.kll_sketch_get_n_bigint("latency_sketch"))
+    rows = read(lake, "queue_minutes").select("*", ms("minute").alias("ms"), f.nullif(count, f.lit(0)).alias("n"))
+    shown = [row.asDict() for row in rows.drop(*hidden).collect()]
     found = {(row.pop("tenant"), row.pop("queue"), row.pop("ms")): row for row in shown}
-    assert len(found) == len(rows)
+    assert len(found) == len(shown)
     return found
 
 
@@ -131,22 +154,113 @@ def expected_minutes(events: list[dict[str, Any]]) -> dict[tuple[str, str, int],
     rows = plain.queue_minutes(events)
     for row in rows.values():
         taken = row.pop("latencies")
-        row["latency_count"] = len(taken) or None
-        for name, share in queue_minutes.QUANTILES.items():
-            row[name] = pytest.approx(plain.percentile(taken, share)) if taken else None
+        row["n"] = len(taken) or None
+        for name, share in latency.QUANTILES.items():
+            row[name] = plain.ranked(taken, share)
     return rows
+
+
+def check(lake: Lake, events: list[dict[str, Any]]) -> None:
+    """Every table says what the events say."""
+    assert message_rows(lake) == plain.messages(events)
+    assert minute_rows(lake) == expected_minutes(events)
+    stored = read(lake, "events").orderBy("offset").select("offset", ms("at"), "kind")
+    assert [tuple(row) for row in stored.collect()] == [(e["offset"], e["at"], e["kind"]) for e in events]
+    deaths = read(lake, "dead_letters").select("seq", ms("died_at"), "reason", "dead_letter_queue", "queue", "history")
+    found = sorted((d.seq, d.died_at, d.reason, d.dead_letter_queue, d.queue) for d in deaths.collect())
+    assert found == plain.deaths(events)
+    assert all(death.history[-1].kind == "dead_lettered" for death in deaths.collect())
+    usage = read(lake, "tenant_usage").select("tenant", "day", "requests", "messages", "received", "bytes").collect()
+    assert {(u.tenant, u.day): tuple(u)[2:] for u in usage} == plain.usage(events)
+    minutes = read(lake, "listener_minutes").select("tenant", "listener", ms("minute"), "attempts", "retry", "unknown")
+    assert {tuple(m)[:3]: tuple(m)[3:] for m in minutes.collect()} == plain.deliveries(events)
 
 
 @settings(max_examples=3)
 @given(history=histories())
 def test_the_tables_equal_a_plain_computation_from_the_journal(spark: SparkSession, history: Any) -> None:
+    fill_and_check(spark, history, PARQUET)
+
+
+@settings(max_examples=1)
+@given(history=histories())
+def test_the_tables_are_the_same_as_delta(spark: SparkSession, history: Any) -> None:
+    fill_and_check(spark, history, DELTA)
+
+
+def fill_and_check(spark: SparkSession, history: Any, kind: str) -> None:
     events, cuts, twice = history
     with tempfile.TemporaryDirectory() as folder:
-        lake = Lake(spark, Path(folder))
+        lake = Lake(spark, Path(folder), Terms(kind))
         for batch, (start, end) in enumerate(zip([0, *cuts], cuts, strict=False)):
             for _ in range(1 + (batch == twice)):
-                pipeline.refresh(lake, frame(spark, events[start:end]), batch)
-        assert message_rows(lake) == plain.messages(events)
-        assert minute_rows(lake) == expected_minutes(events)
-        stored = spark.read.parquet(str(lake.root / "events")).orderBy("offset").select("offset", ms("at"), "kind")
-        assert [tuple(row) for row in stored.collect()] == [(e["offset"], e["at"], e["kind"]) for e in events]
+                refresh(lake, frame(spark, events[start:end]), batch)
+        check(lake, events)
+
+
+def life(*kinds: str, seq: int = 1, queue: str = "orders", start: int = START) -> list[dict[str, Any]]:
+    """What happens to a message, a minute after the other."""
+    history = History(None)
+    history.live[seq], history.tenants[seq], history.now = queue, "acme", start
+    for kind in kinds:
+        history.note(kind, seq, detail={"reason": "attempts", "target": "graves"} if kind in plain.PASSES else None)
+        history.now += 60_000
+    return history.events
+
+
+def numbered(*lives: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    events = [event for one in lives for event in one]
+    return [event | {"offset": offset} for offset, event in enumerate(events)]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_table_that_was_cut_off_in_the_middle_of_a_batch_is_finished_by_the_next(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A crash before each table in turn: what was written stays, what is missing follows, nothing comes twice."""
+    first = numbered(life("sent", "received", "released"), life("sent", seq=200_000, start=START + 7_200_000))
+    second = [e | {"offset": len(first) + n} for n, e in enumerate(life("received", "dead_lettered", start=START + 9))]
+    lake = Lake(spark, tmp_path, Terms(kind))
+    refresh(lake, frame(spark, first), 0)
+    for table in (*refreshing.TABLES[1:], "waiting"):
+        with monkeypatch.context() as crash:
+            crash.setattr(refreshing, f"refresh_{table}", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                refresh(lake, frame(spark, second), 1)
+    refresh(lake, frame(spark, second), 1)
+    check(lake, first + second)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_column_that_is_new_is_null_in_old_rows_and_there_in_new_ones(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """An older Courier writes without the columns; the next one adds to what it has written."""
+    lake = Lake(spark, tmp_path, Terms(kind))
+    first, second = life("sent", "received"), life("sent", "received", seq=500_000, start=START + 90_000_000)
+    events = numbered(first, second, life("acked", start=START + 180_000))
+    replace, newer = lake.store.replace, {"messages": "last_failure", "queue_minutes": "received"}
+    with monkeypatch.context() as older:
+        older.setattr(lake.store, "replace", lambda t, rows, *more: replace(t, rows.drop(newer.get(t, "")), *more))
+        refresh(lake, frame(spark, events[:2]), 0)
+    refresh(lake, frame(spark, events[2:4]), 1)
+    rows = read(lake, "messages").select("seq", "last_failure", "outcome").orderBy("seq").collect()
+    assert [tuple(row) for row in rows] == [(1, None, "open"), (500_000, None, "open")]
+    received = read(lake, "queue_minutes").groupBy("day").agg(f.sum("received").alias("n")).orderBy("day")
+    assert [row.n for row in received.collect()] == [None, None, 1]
+    refresh(lake, frame(spark, events[4:]), 2)
+    (row,) = read(lake, "messages").where("seq = 1").select("outcome", "attempts").collect()
+    assert tuple(row) == ("acked", 1)
+
+
+def test_messages_that_were_sent_before_the_journal_begins_have_what_their_events_say(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, tmp_path, Terms(PARQUET, whole=False))
+    events = numbered(life("received", "acked"), life("sent", "received", seq=2), life("received", seq=3))
+    refresh(lake, frame(spark, events[:3]), 0)
+    refresh(lake, frame(spark, events[3:]), 1)
+    rows = read(lake, "messages").orderBy("seq").select("seq", "queue", "outcome", "attempts", ms("sent_at")).collect()
+    assert [tuple(row) for row in rows] == [
+        (1, "orders", "acked", 1, None), (2, "orders", "open", 1, START), (3, "orders", "open", 1, None)
+    ]  # fmt: skip

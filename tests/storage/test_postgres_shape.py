@@ -10,6 +10,7 @@ import pytest
 
 from courier.core.events import EventKind
 from courier.core.model import Draft
+from courier.storage.postgres import passing
 from courier.storage.postgres.bundles import MOST_MESSAGES
 from courier.storage.postgres.marks import FULL_SECONDS, MARGIN_MS, Marks
 from courier.storage.postgres.store import PostgresStore
@@ -92,6 +93,16 @@ async def test_a_damaged_bundle_is_found(node: Rig, tmp_path: Path) -> None:
     assert [finding for finding in await node.store.check() if "bundle" in finding]
 
 
+async def test_everybody_who_comes_together_shares_a_commit(node: Rig) -> None:
+    await node.create("orders")
+    before = node.store.metrics.commits  # type: ignore[attr-defined]
+    await asyncio.gather(*(node.send("orders") for _ in range(50)))
+    assert node.store.metrics.commits - before == 1  # type: ignore[attr-defined]
+    parts = await asyncio.gather(*(node.receive("orders") for _ in range(50)))
+    assert node.store.metrics.commits - before == 2  # type: ignore[attr-defined]
+    assert len({lease.message.seq for part in parts for lease in part}) == 50
+
+
 # -- tables that do not grow --------------------------------------------------------------------------------------
 
 
@@ -159,6 +170,21 @@ async def test_a_transaction_held_open_does_not_make_looks_longer(node: Rig, tmp
         assert (ready >= oldest or ready == 0, bundle >= oldest) == (True, True)
         await node.send("orders")
         assert len(await node.receive("orders")) == 1
+
+
+async def test_an_ack_waits_while_more_time_is_to_be_applied_than_one_commit_can(
+    node: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passing, "STEP", 2)
+    await node.create("orders")
+    await node.send_all("orders", [Draft(body=b"x")] * 6)
+    await node.receive("orders", limit=5, lease_ms=1_000)
+    kept = await node.receive_one("orders", lease_ms=60_000)
+    node.clock.advance(ms=2_000)
+    await node.ack("orders", kept)
+    assert (await node.counters("orders")).ready_count == 5
+    assert [event.seq for event in await node.events(EventKind.ACKED)] == [kept.message.seq]
+    assert await node.store.check() == []
 
 
 # -- marks --------------------------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """`messages` and `queue_minutes` computed from the journal in plain Python, one event after the other."""
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 MINUTE = 60_000
@@ -37,11 +39,12 @@ def messages(events: Iterable[Event]) -> dict[int, Row]:
                 "tenant": event["tenant"], "queue": event["queue"], "message_id": event["message_id"],
                 "size": event["size"], "sent_at": None, "first_received_at": None, "settled_at": None,
                 "outcome": "open", "attempts": 0, "released": 0, "expired": 0, "last_failure": None,
+                "last_queue": event["queue"], "entered_at": None,
             },
         )  # fmt: skip
         kind, at = event["kind"], event["at"]
         if kind == "sent":
-            row["sent_at"] = at
+            row["sent_at"] = row["entered_at"] = at
         if kind == "received":
             row["attempts"] += 1
             row["first_received_at"] = min(at, row["first_received_at"] or at)
@@ -49,6 +52,8 @@ def messages(events: Iterable[Event]) -> dict[int, Row]:
         row["expired"] += kind == "lease_expired"
         if kind in FAILURES:
             row["last_failure"] = detail(event).get("reason", kind)
+        if kind in PASSES:
+            row["last_queue"], row["entered_at"] = detail(event)["target"], at
         if kind in ENDS or kind == "dead_lettered":
             row["outcome"], row["settled_at"] = kind, at
         elif kind in PASSES:
@@ -103,3 +108,52 @@ def percentile(values: list[int], share: float) -> float | None:
     low = int(place)
     high = min(low + 1, len(values) - 1)
     return values[low] + (values[high] - values[low]) * (place - low)
+
+
+def ranked(values: list[int], share: float) -> int | None:
+    """The smallest value that at least such a share of them does not exceed."""
+    if not values:
+        return None
+    return sorted(values)[max(0, math.ceil(len(values) * share) - 1)]
+
+
+def deaths(events: Iterable[Event]) -> list[tuple[int, int, str, str, str]]:
+    """Each death of a message: which, when, why, where to and where from."""
+    dead = [event for event in of_messages(events) if event["kind"] == "dead_lettered"]
+    return sorted(
+        (e["seq"], e["at"], detail(e).get("reason", "unknown"), detail(e)["target"], e["queue"]) for e in dead
+    )
+
+
+REQUESTS = {"sent", "received", "acked", "released", "extended"}
+
+
+def usage(events: Iterable[Event]) -> dict[tuple[str, str], tuple[int, int, int, int]]:
+    """Requests, messages, receipts and bytes of each tenant and day."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for event in of_messages(events):
+        kind = event["kind"]
+        if kind in REQUESTS:
+            day = f"{datetime.fromtimestamp(event['at'] / 1_000, tz=UTC):%Y-%m-%d}"
+            row = found[event["tenant"], day]
+            for place, counts in enumerate((True, kind == "sent", kind == "received")):
+                row[place] += counts
+            row[3] += event["size"] if kind in {"sent", "received"} else 0
+    return {key: (row[0], row[1], row[2], row[3]) for key, row in found.items()}
+
+
+def deliveries(events: Iterable[Event]) -> dict[tuple[str, str, int], tuple[int, int, int]]:
+    """Attempts, those to be tried again, and those of which nothing is known, of each listener and minute."""
+    found: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for event in events:
+        if (
+            event["seq"] is None
+            or event["queue"][0] != "~"
+            or event["kind"] not in {"acked", "released", "lease_expired"}
+        ):
+            continue
+        verdict = detail(event).get("verdict", "unknown")
+        row = found[event["tenant"], event["queue"][1:].partition("/")[0], event["at"] // MINUTE * MINUTE]
+        for place, counts in enumerate((True, verdict == "retry", verdict == "unknown")):
+            row[place] += counts
+    return {key: (row[0], row[1], row[2]) for key, row in found.items()}

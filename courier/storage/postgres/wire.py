@@ -22,6 +22,7 @@ from courier.storage.postgres.arrays import Packed, PackedText, texts
 Rows = list[tuple[Any, ...]]
 Step = tuple[str, Mapping[str, Any]]
 
+LOST = "the connection to the database was lost"
 REPLAN_SECONDS = 20.0
 FORGET_PLANS: Step = ("DISCARD PLANS", {})
 """A plan is made once for a statement, by how large the tables were then; a queue does not stay as large as it was."""
@@ -137,13 +138,27 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
             pgconn.consume_input()
             if unsent:
                 unsent = pgconn.flush()
-            while not pgconn.is_busy():
-                result = pgconn.get_result()
-                if result is None:
-                    continue  # the end of one statement's results
+            if self._collect(results):
+                return results
+
+    def _collect(self, results: list[PGresult]) -> bool:
+        """Take in what has arrived; whether that was all."""
+        pgconn = self.pgconn
+        between = False
+        while not pgconn.is_busy():
+            result = pgconn.get_result()
+            if result is not None:
                 if result.status == _SYNC:
-                    return results
+                    return True
                 results.append(result)
+                between = False
+            elif pgconn.status != pq.ConnStatus.OK:
+                raise error_from_result(results[-1], "utf-8") if results else psycopg.OperationalError(LOST)
+            elif between:  # nothing of the next statement is here yet
+                return False
+            else:
+                between = True
+        return False
 
     def _read(self, expected: list[str | None], results: list[PGresult]) -> list[Rows]:
         """The answers; what was prepared stays so, even where a later statement failed."""

@@ -1,0 +1,172 @@
+"""Tables as Delta, written by Spark and committed through delta-rs: no jar is needed.
+
+A batch is one commit of a table, which also notes the batch, so that the same batch is never committed twice. Files
+are in place before the commit that names them; readers of Delta see them with the commit, all at once.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from deltalake import DeltaTable
+from deltalake import Schema as DeltaSchema
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from courier.spark.stores.base import BATCH, Part
+from courier.spark.stores.staging import clear, stage, staged_parts, sync
+
+APP = "courier-pipeline"
+
+
+class DeltaStore:
+    """Needs the extra `delta`."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self._spark = spark
+        self.root = root
+
+    # -- logs -------------------------------------------------------------------------------------------------
+
+    def append(self, table: str, frame: DataFrame, batch: int) -> DataFrame:
+        part = f"{BATCH}={batch:08d}"
+        if not self._has(table, batch):
+            staged = stage(self.root, table, frame)
+            schema = StructType([*frame.schema.fields]).add(BATCH, "string")
+            self._commit(table, schema, [BATCH], {part: sorted(staged.glob("*.parquet"))}, [part], batch)
+            clear(staged)
+        return self.read(table, frame.schema, [part])
+
+    # -- parts ------------------------------------------------------------------------------------------------
+
+    def replace(self, table: str, frame: DataFrame, by: Sequence[str], parts: Iterable[Part], batch: int) -> None:
+        staged = stage(self.root, table, frame, by)
+        self._commit(table, frame.schema, by, dict(staged_parts(staged)), list(parts), batch)
+        clear(staged)
+
+    def read(self, table: str, schema: StructType, parts: Iterable[Part] | None = None) -> DataFrame:
+        base, wanted = self.root / table, None if parts is None else set(parts)
+        files = [path for path in self._files(table) if wanted is None or _part_of(path) in wanted]
+        if not files:
+            return self._spark.createDataFrame([], schema)
+        reader = self._spark.read.schema(schema).option("basePath", str(base))
+        return reader.parquet(*(str(base / file) for file in files)).select(*schema.names)
+
+    def parts(self, table: str) -> list[Part]:
+        return sorted({_part_of(path) for path in self._files(table)})
+
+    def done(self, table: str, parts: Iterable[Part], batch: int) -> set[Part]:
+        return set(parts) if self._has(table, batch) else set()
+
+    # -- care -------------------------------------------------------------------------------------------------
+
+    def compact(self, table: str) -> tuple[int, int]:
+        """Small files of a log are put together; those that no version of the last days needs are removed."""
+        before = len(self._files(table))
+        opened = self._open(table)
+        if opened is not None:
+            opened.optimize.compact()
+            opened.vacuum(dry_run=False)
+            opened.create_checkpoint()
+        return before, len(self._files(table))
+
+    # -- the log ----------------------------------------------------------------------------------------------
+
+    def _open(self, table: str) -> DeltaTable | None:
+        path = str(self.root / table)
+        return DeltaTable(path) if DeltaTable.is_deltatable(path) else None
+
+    def _files(self, table: str) -> list[str]:
+        """Paths below the table's folder."""
+        opened = self._open(table)
+        if opened is None:
+            return []
+        base = f"{(self.root / table).as_posix()}/"
+        return sorted(unquote(uri).removeprefix("file://").removeprefix(base) for uri in opened.file_uris())
+
+    def _has(self, table: str, batch: int) -> bool:
+        opened = self._open(table)
+        last = opened.transaction_version(APP) if opened is not None else None
+        return last is not None and last >= batch
+
+    def _commit(
+        self,
+        table: str,
+        schema: StructType,
+        by: Sequence[str],
+        written: Mapping[Part, Sequence[Path]],
+        parts: Sequence[Part],
+        batch: int,
+    ) -> None:
+        opened = self._open(table) or self._create(table, schema, by)
+        _widen(opened, schema)
+        old = [path for path in self._files(table) if _part_of(path) in set(parts)]
+        added = [self._move(table, part, file, batch) for part, files in written.items() for file in files]
+        now = max((action.modification_time for action in added), default=0)
+        removed = [self._removal(table, path, now) for path in old]
+        opened.create_write_transaction(
+            [*added, *removed],
+            mode="append",
+            schema=_delta_schema(schema),
+            partition_by=list(by),
+            commit_properties=CommitProperties(app_transactions=[Transaction(APP, batch)]),
+        )
+
+    def _create(self, table: str, schema: StructType, by: Sequence[str]) -> DeltaTable:
+        return DeltaTable.create(str(self.root / table), schema=_delta_schema(schema), partition_by=list(by))
+
+    def _move(self, table: str, part: Part, file: Path, batch: int) -> AddAction:
+        """A file under a name of its own: what a killed batch has left there is overwritten or never named."""
+        folder = self.root / table / part
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / f"{batch:08d}-{file.name.split('-')[1]}.parquet"
+        shutil.move(file, target)
+        sync(folder)
+        facts = target.stat()
+        rows = {"numRecords": _row_count(target)}
+        return AddAction(
+            path=f"{part}/{target.name}",
+            size=facts.st_size,
+            partition_values=_values(part),
+            modification_time=facts.st_mtime_ns // 1_000_000,
+            data_change=True,
+            stats=json.dumps(rows),
+        )
+
+    def _removal(self, table: str, path: str, now: int) -> RemoveAction:
+        """The file stays for those who read an older version, until it is vacuumed."""
+        size = (self.root / table / path).stat().st_size
+        values = _values(_part_of(path))
+        return RemoveAction(path=path, data_change=True, deletion_timestamp=now, size=size, partition_values=values)
+
+
+def _part_of(path: str) -> Part:
+    return path.rpartition("/")[0]
+
+
+def _values(part: Part) -> dict[str, str | None]:
+    pairs = (folder.partition("=") for folder in part.split("/"))
+    return {name: value for name, _, value in pairs}
+
+
+def _row_count(file: Path) -> int:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    return int(pq.read_metadata(file).num_rows)
+
+
+def _delta_schema(schema: StructType) -> DeltaSchema:
+    return DeltaSchema.from_arrow(to_arrow_schema(schema, timezone="UTC"))
+
+
+def _widen(table: DeltaTable, schema: StructType) -> None:
+    """Columns that are new are added to the table; older rows have none."""
+    known = {field.name for field in table.schema().fields}
+    fresh: list[Any] = [field for field in _delta_schema(schema).fields if field.name not in known]
+    if fresh:
+        table.alter.add_columns(fresh)

@@ -1,0 +1,122 @@
+"""Tables as folders of Parquet that anybody can read as they are.
+
+A batch of a log is a folder that appears by rename; a part is one file that is replaced by rename. Nobody ever sees
+half of anything.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from courier.spark.stores import swapping
+from courier.spark.stores.base import BATCH, Part
+from courier.spark.stores.staging import STAGING, clear, stage, staged_parts, sync
+
+SMALL_BYTES = 64 * 1024 * 1024
+"""Batches of a log are put together until they have so much."""
+
+
+class ParquetStore:
+    """The format that needs nothing else."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self._spark = spark
+        self.root = root
+
+    # -- logs -------------------------------------------------------------------------------------------------
+
+    def append(self, table: str, frame: DataFrame, batch: int) -> DataFrame:
+        folder = self.root / table / f"{BATCH}={batch:08d}"
+        if not folder.exists():
+            staged = stage(self.root, table, frame)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            staged.rename(folder)
+            sync(folder.parent)
+        return self._spark.read.schema(frame.schema).parquet(str(folder))
+
+    # -- parts ------------------------------------------------------------------------------------------------
+
+    def replace(self, table: str, frame: DataFrame, by: Sequence[str], parts: Iterable[Part], batch: int) -> None:
+        staged = stage(self.root, table, frame, by)
+        written = dict(staged_parts(staged))
+        for part in parts:
+            if part not in written:
+                self._file(table, part).unlink(missing_ok=True)
+                continue
+            (file,) = written[part]
+            target = self._file(table, part)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
+            sync(target.parent)
+        clear(staged)
+
+    def _file(self, table: str, part: Part) -> Path:
+        return self.root / table / part / f"{table.lstrip('_')}.parquet"
+
+    def read(self, table: str, schema: StructType, parts: Iterable[Part] | None = None) -> DataFrame:
+        base = self.root / table
+        wanted = self.parts(table) if parts is None else sorted(set(parts) & set(self.parts(table)))
+        if not wanted:
+            return self._spark.createDataFrame([], schema)
+        reader = self._spark.read.schema(schema).option("basePath", str(base))
+        return reader.parquet(*(str(base / part) for part in wanted)).select(*schema.names)
+
+    def parts(self, table: str) -> list[Part]:
+        base = self.root / table
+        return sorted({str(path.parent.relative_to(base)) for path in base.rglob("*.parquet")})
+
+    def done(self, table: str, parts: Iterable[Part], batch: int) -> set[Part]:
+        return {part for part in parts if _written_by(self._file(table, part)) >= batch}
+
+    # -- care -------------------------------------------------------------------------------------------------
+
+    def compact(self, table: str) -> tuple[int, int]:
+        """Of a log, batches that lie next to each other and are small; parts are one file each already."""
+        folders = sorted((self.root / table).glob(f"{BATCH}=*"))
+        before = sum(1 for folder in folders for _ in folder.glob("*.parquet"))
+        groups = [group for group in swapping.small_neighbours(folders, SMALL_BYTES) if _file_count(group) > 1]
+        if not groups:
+            return before, before
+        fresh = swapping.linked_copy(self.root / table, self.root / STAGING / f"{table}-compacted")
+        for group in groups:
+            self._join(table, group, fresh)
+        swapping.exchange(self.root / table, fresh)
+        clear(fresh)
+        return before, sum(1 for _ in (self.root / table).rglob("*.parquet"))
+
+    def _join(self, table: str, group: Sequence[Path], fresh: Path) -> None:
+        """The folders of a group become one, named for the last of them."""
+        rows = self._spark.read.parquet(*(str(folder) for folder in group))
+        staged = stage(self.root, table, rows.coalesce(1).sortWithinPartitions(*_order(rows)))
+        for folder in group:
+            clear(fresh / folder.name)
+        staged.rename(fresh / group[-1].name)
+
+
+def _order(rows: DataFrame) -> list[str]:
+    return [name for name in ("offset",) if name in rows.columns]
+
+
+def _file_count(folders: Sequence[Path]) -> int:
+    return sum(1 for folder in folders for _ in folder.glob("*.parquet"))
+
+
+def _written_by(file: Path) -> int:
+    """The batch that wrote a file, as its footer tells; -1 when there is none."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        footer = pq.read_metadata(file)
+    except FileNotFoundError:
+        return -1
+    column = footer.schema.to_arrow_schema().get_field_index(BATCH)
+    return int(footer.row_group(0).column(_leaf(footer, column)).statistics.max) if column >= 0 else -1
+
+
+def _leaf(footer: "object", column: int) -> int:
+    """Where the column's values are: one that is nested counts for several."""
+    group = footer.row_group(0)  # type: ignore[attr-defined]
+    paths = [group.column(index).path_in_schema for index in range(group.num_columns)]
+    return paths.index(BATCH)
