@@ -254,7 +254,7 @@ class Broker:
 
     async def purge(self, queue: Queue, *, principal: str) -> int:
         """Remove every message that is in the queue now, whatever its state; returns how many."""
-        upto_seq = await self._store.last_seq()
+        upto_seq = await self._store.last_seq(queue)
         after, total = None, 0
         while True:
             step = await self._store.purge(
@@ -298,7 +298,7 @@ class Broker:
         _check_chosen(seqs)
         if target is not None and source.key == target.key:
             raise Invalid("a queue's messages cannot be moved to itself", field="target")
-        upto_seq = await self._store.last_seq()
+        upto_seq = await self._store.last_seq(source)
         after, total = None, 0
         while True:
             step = await self._store.move(

@@ -24,18 +24,20 @@ from courier.catalog import Catalog
 from courier.claims import Claims
 from courier.clock import Clock, SystemClock
 from courier.config import Settings
+from courier.core.sharding import Shard
 from courier.delivery import Deliveries
 from courier.dialects.openapi import documentation
 from courier.journal.archive import Archive, Limits
 from courier.journal.cursors import KIND as CURSOR
 from courier.journal.cursors import Cursors
 from courier.journal.history import History, Past
+from courier.journal.pasts import Archiving, Pasts
 from courier.journal.place import LocalPlace, place_of
 from courier.lake.recent import Recent
 from courier.lake.stats import Stats
 from courier.lake.tables import Lake
 from courier.stages import Stages
-from courier.storage.base import CannotOpen
+from courier.storage.base import CannotOpen, ShardLog
 from courier.storage.sqlite.store import SqliteStore
 from courier.telemetry import logs
 from courier.telemetry.traffic import Traffic
@@ -49,10 +51,10 @@ from courier.web.product import Product
 from courier.web.services import Services
 
 if TYPE_CHECKING:
-    from courier.storage.postgres.store import PostgresStore
+    from courier.storage.sharded.store import ShardedStore
     from courier.web.tracing import Tracing
 
-Engine = Union[SqliteStore, "PostgresStore"]
+Engine = Union[SqliteStore, "ShardedStore"]
 
 DIALECTS = ("native", "cloudflare", "anypoint", "discue")
 
@@ -107,7 +109,7 @@ async def running(
 ) -> AsyncIterator[Node]:
     """Open the store and put everything on top of it; at the end finish and close in the opposite order."""
     clock = clock or SystemClock()
-    store = _store(settings)
+    store = _store(settings, clock)
     arrivals, catalog = Arrivals(clock), Catalog(store, clock)
     cursors = Cursors(store, clock)
     catalog.leave_to(CURSOR, cursors.learn)
@@ -118,8 +120,10 @@ async def running(
         journal_bytes=settings.journal_bytes,
         held=cursors.lowest,
     )
-    archive = _archive(settings, store, clock, cursors) if _archives(settings, store) else None
+    archiving = _archiving(settings, clock, cursors) if _archives(settings, store) else None
+    archive = archiving(store, 0) if archiving is not None else None
     history = History(Past(store, archive))
+    pasts = Pasts(store, history, clock, archiving)
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
     deliveries = _deliveries(settings, broker, catalog, clock, store)
 
@@ -131,16 +135,19 @@ async def running(
     try:
         await catalog.load()
         await cursors.load()
+        pasts.look()
         if archive is not None and isinstance(archive.place, LocalPlace):
             await archive.open()  # any other is opened when it can be reached
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
         lake = Lake(settings.lake_place)
+        shards = None if isinstance(store, SqliteStore) else store.shards
         services = Services(
             broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
-            Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock),
+            Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock), shards,
         )  # fmt: skip
         app = _app(load_dialects(dialects, settings), services, store, tracing)
-        jobs = [timekeeper.run(), _keep_tokens(gate, clock), *([archive.run()] if archive is not None else [])]
+        workers = (timekeeper, pasts, archive, shards)
+        jobs = [_keep_tokens(gate, clock), *(worker.run() for worker in workers if worker is not None)]
         async with _in_background(*jobs), deliveries.running():
             yield Node(app=app, services=services, store=store, minted_token=minted)
         with contextlib.suppress(Exception):  # a full disk costs only the last minute of sliding tokens
@@ -149,15 +156,20 @@ async def running(
         await store.close()
 
 
-def _store(settings: Settings) -> "Engine":
+def _store(settings: Settings, clock: Clock) -> "Engine":
     if settings.store == "sqlite:":
         return SqliteStore(settings.data, min_free_bytes=settings.min_free_bytes)
     try:
         from courier.storage.postgres.store import PostgresStore  # noqa: PLC0415 - an extra that many do without
+        from courier.storage.sharded.store import ShardedStore  # noqa: PLC0415
     except ImportError:
         raise CannotOpen("store is a PostgreSQL database, which needs the extra: install courier[postgres]") from None
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)  # for the port, and for whatever is this node's own
-    return PostgresStore(settings.store)
+
+    def connect(shard: Shard, seal_key: bytes) -> PostgresStore:
+        return PostgresStore(shard.url, shard=shard.number, seal_key=seal_key)
+
+    return ShardedStore(PostgresStore(settings.store), connect, clock)
 
 
 def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock, store: "Engine") -> Deliveries:
@@ -181,7 +193,8 @@ def _archives(settings: Settings, store: "Engine") -> bool:
     return settings.archive_enabled
 
 
-def _archive(settings: Settings, store: "Engine", clock: Clock, cursors: Cursors) -> Archive:
+def _archiving(settings: Settings, clock: Clock, cursors: Cursors) -> Archiving:
+    """How the archive of a shard is made; the shards share the place, because no two of them share an offset."""
     limits = Limits(
         segment_bytes=settings.archive_segment_bytes,
         segment_ms=settings.archive_segment_ms,
@@ -189,7 +202,11 @@ def _archive(settings: Settings, store: "Engine", clock: Clock, cursors: Cursors
         total_bytes=settings.archive_bytes,
     )
     place = place_of(settings.archive) if settings.archive else LocalPlace(settings.data / ARCHIVE)
-    return Archive(store, clock, place, limits, held=cursors.lowest)
+
+    def archive(log: ShardLog, shard: int) -> Archive:
+        return Archive(log, clock, place, limits, held=partial(cursors.lowest, shard))
+
+    return archive
 
 
 def load_dialects(names: Sequence[str], settings: Settings) -> list[Dialect]:

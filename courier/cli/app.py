@@ -73,6 +73,13 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (OPERATE, "doctor", "doctor:doctor", DOCTOR),
     (OPERATE, "backup", "copies:backup", "Copy the data while the server goes on working."),
     (OPERATE, "restore", "copies:restore", "Put a backup in place of an empty data directory."),
+    (OPERATE, "migrate", "migrating:migrate", "Copy a store to another engine while it is used, and back."),
+    (
+        OPERATE,
+        "shards",
+        "shards:app",
+        "Divide a store on PostgreSQL into several databases, and move queues between them.",
+    ),
     (OPERATE, "pipeline", "pipeline:app", "Turn the journal into tables for data people, with Spark."),
     (OPERATE, "compact", "lakes:compact", "Make few large files of the lake's many small ones."),
     (OPERATE, "simulate", "simulating:simulate", "Write a made-up history to try the pipeline on."),

@@ -8,7 +8,7 @@ CourierError
 │   └── DeadLetterCycle
 ├── NotFound
 │   ├── TenantNotFound · QueueNotFound · ExchangeNotFound · BindingNotFound
-│   ├── MessageNotFound · CredentialNotFound · ListenerNotFound · RecordNotFound · CursorNotFound
+│   ├── MessageNotFound · CredentialNotFound · ListenerNotFound · RecordNotFound · CursorNotFound · ShardNotFound
 │   ├── JobNotFound · StageNotFound · PublicationNotFound
 │   └── ClaimGone        the claim is over, or was never made
 ├── Conflict
@@ -111,6 +111,10 @@ class RecordNotFound(NotFound):
 
 class CursorNotFound(NotFound):
     noun = "cursor"
+
+
+class ShardNotFound(NotFound):
+    noun = "shard"
 
 
 class JobNotFound(NotFound):

@@ -1,16 +1,43 @@
-"""Where a number belongs: the shard that gave out an offset or a seq stands in the number's top bits.
+"""Which numbers the shards of a store give out.
 
-A store that is not divided is shard 0, whose numbers are plain.
+Every number that a store gives out, the seq of a message or the offset of an event, says where it was given. Shard `k`
+starts at `k * 2**45`, so a store of one shard has plain numbers, and 64 shards stay below 2**51. What is above, up to
+2**53, is given out in *eras*: a shard that takes over a FIFO queue whose messages have higher seqs than its own goes on
+in a new era, so that new messages still come after old ones.
 """
 
 STEP = 2**45
-"""Numbers that a shard has; with 256 shards all of them stay exact in JSON."""
+"""Numbers that a shard has; all of them, eras included, stay exact in JSON."""
+MOST_SHARDS = 64
+ERA_SPAN = 2**38
+FIRST_ERA = MOST_SHARDS * STEP
+LAST_NUMBER = 2**53
+OUTBOX = 2**31 - MOST_SHARDS
+"""Queue keys from here on are the store's own: parcels wait there for another shard, and nothing of it is journaled."""
 
 
-def shard_of(number: int) -> int:
-    return number // STEP
+def shard_of(offset: int) -> int:
+    """The shard in whose journal an offset is."""
+    return offset // STEP
 
 
 def first_of(shard: int) -> int:
-    """The lowest number of a shard."""
     return shard * STEP
+
+
+def era_start(era: int) -> int:
+    return FIRST_ERA + era * ERA_SPAN
+
+
+def was_sent_by(seq: int, upto_seq: int) -> bool:
+    """Whether a message of a shard was there when `upto_seq` was the newest seq of that shard.
+
+    A seq from another range of numbers was given elsewhere: its message came by a move, not by a later send.
+    """
+    return seq <= upto_seq or _range_end(upto_seq) <= seq
+
+
+def _range_end(seq: int) -> int:
+    if seq < FIRST_ERA:
+        return (seq // STEP + 1) * STEP
+    return (seq // ERA_SPAN + 1) * ERA_SPAN

@@ -14,10 +14,11 @@ from courier.clock import Clock, fresh_key
 from courier.core.duties import ARCHIVE
 from courier.core.errors import Unavailable
 from courier.core.model import SECOND
+from courier.core.shards import shard_of
 from courier.journal import segments
 from courier.journal.place import Draft, Place
 from courier.journal.segments import Segment, SegmentWriter
-from courier.storage.base import CannotOpen, Span, Store
+from courier.storage.base import CannotOpen, ShardLog, Span
 
 LOOK_MS = 5 * SECOND
 """How often there is a look whether something is to be sealed."""
@@ -46,7 +47,7 @@ class Archive:
     """Run it as one task beside the server. The files of the place are all that it remembers by."""
 
     def __init__(
-        self, store: Store, clock: Clock, place: Place, limits: Limits, *, held: Callable[[], int | None]
+        self, store: ShardLog, clock: Clock, place: Place, limits: Limits, *, held: Callable[[], int | None]
     ) -> None:
         self.place = place
         self._store = store
@@ -89,8 +90,9 @@ class Archive:
 
     async def look(self) -> None:
         """See what is there; raises CannotOpen when it cannot be this store's."""
-        found = segments.chain(await asyncio.to_thread(self.place.list))
         span = await self._store.span()
+        shard, listed = shard_of(span.oldest), await asyncio.to_thread(self.place.list)
+        found = [segment for segment in segments.chain(listed) if shard_of(segment.start) == shard]
         if found and found[-1].end > span.next:
             raise CannotOpen(
                 f"the archive in {self.place} has events up to offset {found[-1].end}, but the store only up to"

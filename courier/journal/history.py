@@ -11,7 +11,7 @@ from courier.journal import arrow, segments
 from courier.journal.archive import Archive
 from courier.journal.segments import Segment
 from courier.journal.selection import Selection
-from courier.storage.base import Span, Store
+from courier.storage.base import ShardLog, Span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,7 @@ TRIES = 3
 class Past:
     """What one shard remembers, in its journal and in the archive of that."""
 
-    def __init__(self, store: Store, archive: Archive | None = None) -> None:
+    def __init__(self, store: ShardLog, archive: Archive | None = None) -> None:
         self._store = store
         self._archive = archive
 
@@ -119,7 +119,11 @@ class History:
     """
 
     def __init__(self, *pasts: Past) -> None:
-        self._pasts = pasts
+        self._pasts = list(pasts)
+
+    def add(self, past: Past) -> None:
+        """There is one shard more."""
+        self._pasts.append(past)
 
     async def spans(self) -> list[Span]:
         """One for each shard, in their order."""

@@ -30,6 +30,7 @@ from courier.core.model import (
     Slice,
     State,
 )
+from courier.core.sharding import Relocation, Shard, ShardFigures
 
 
 class Directory(Protocol):
@@ -61,11 +62,13 @@ class Parcel(msgspec.Struct, frozen=True, gc=False):
 
     `copy_of` is the index of an earlier parcel that this one copies to a listener. A copy is not made of a parcel that
     was dropped or refused. Where the original's queue keeps no delivered messages, it leaves with its last copy.
+    A parcel that is named `once` is a duplicate when one of that name has come into the queue a short while before.
     """
 
     queue: Queue
     draft: Draft
     copy_of: int | None = None
+    once: str | None = None
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -130,6 +133,16 @@ class EventLog(Protocol):
         """Durable events from `start` on, at least one if there is any; raises OffsetGone below the oldest."""
 
     async def offset_at(self, at: int) -> int: ...
+
+
+class ShardLog(EventLog, Protocol):
+    """The journal of one shard, which can be trimmed."""
+
+    async def offset_keeping(self, size: int) -> int: ...
+
+    async def trim_events(self, *, before: int) -> int: ...
+
+    def holds(self, duty: str) -> bool: ...
 
 
 class Store(Protocol):
@@ -216,8 +229,8 @@ class Store(Protocol):
 
     async def counters(self, queue: Queue, *, now: int) -> Counters: ...
 
-    async def last_seq(self) -> int:
-        """The seq of the newest message that was ever sent."""
+    async def last_seq(self, queue: Queue) -> int:
+        """The seq of the newest message that was ever sent where the queue is."""
 
     async def advance(self, *, now: int) -> int | None:
         """Apply what time has done to every queue; returns when there is more to do, if ever."""
@@ -281,6 +294,9 @@ class Store(Protocol):
 
     # -- journal ----------------------------------------------------------------------------------------------
 
+    def journals(self) -> Sequence[ShardLog]:
+        """That of each shard, by the shards' numbers; the methods below speak of the first, or of an offset's."""
+
     async def span(self) -> Span: ...
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
@@ -302,3 +318,25 @@ class Store(Protocol):
 
     async def backup(self, target: Path) -> None:
         """Write a consistent copy while the store goes on working."""
+
+
+class Shards(Protocol):
+    """What an operator can do with a store that is divided, or can be."""
+
+    def figures(self) -> list[ShardFigures]:
+        """Every shard, by number."""
+
+    def relocations(self) -> list[Relocation]:
+        """Queues that are on the move, and those that were lately."""
+
+    async def add(self, name: str, url: str, *, weight: int) -> Shard:
+        """Make an empty database a shard; raises AlreadyExists, and Invalid when it cannot be one."""
+
+    async def change(self, name: str, **changes: object) -> Shard:
+        """Change `weight` or `state`; raises ShardNotFound."""
+
+    async def move(self, queue: Queue, to: str) -> Relocation:
+        """Begin to move a queue to a shard, while it is used; raises ShardNotFound, and InUse while it moves."""
+
+    async def run(self) -> None:
+        """Look after shards, until cancelled."""

@@ -8,7 +8,7 @@ from courier.clock import Clock
 from courier.core.duties import UPKEEP
 from courier.core.errors import CourierError
 from courier.core.model import MINUTE, SECOND
-from courier.storage.base import Store
+from courier.storage.base import ShardLog, Store
 
 TICK_MS = MINUTE
 """At least this often there is a look, whatever was announced."""
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 class Timekeeper:
     """Run it as one task beside the server. `due` is the store's way to say that something will happen sooner.
 
-    `held` names the offset from which on somebody still wants to read the journal, if so.
+    `held` names the offset from which on somebody still wants to read the journal of a shard, if so.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Timekeeper:
         *,
         journal_ms: int | None = None,
         journal_bytes: int | None = None,
-        held: Callable[[], int | None] = lambda: None,
+        held: Callable[[int], int | None] = lambda shard: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -84,12 +84,15 @@ class Timekeeper:
         if now < self._next_trim_at or not self._store.holds(UPKEEP):
             return
         self._next_trim_at = now + TICK_MS
-        ends = [(await self._store.span()).oldest]
+        for shard, journal in enumerate(self._store.journals()):
+            await self._trim_journal(journal, now, held=self._held(shard))
+
+    async def _trim_journal(self, journal: ShardLog, now: int, *, held: int | None) -> None:
+        ends = [(await journal.span()).oldest]
         if self._journal_ms is not None:
-            ends.append(await self._store.offset_at(now - self._journal_ms))
+            ends.append(await journal.offset_at(now - self._journal_ms))
         if self._journal_bytes is not None:
-            ends.append(await self._store.offset_keeping(self._journal_bytes))
-        held = self._held()
+            ends.append(await journal.offset_keeping(self._journal_bytes))
         end = max(ends) if held is None else min(max(ends), held)
         if end > ends[0]:
-            await self._store.trim_events(before=end)
+            await journal.trim_events(before=end)

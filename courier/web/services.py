@@ -15,6 +15,7 @@ from courier.journal.history import History
 from courier.lake.stats import Stats
 from courier.lake.tables import Lake
 from courier.stages import Stages
+from courier.storage.base import Shards
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -32,3 +33,8 @@ class Services(msgspec.Struct, frozen=True):
     stats: Stats
     claims: Claims
     stages: Stages
+    shards: Shards | None = None
+    """Only a store that can be divided has them."""
+
+
+__all__ = ["Services", "Shards"]

@@ -20,6 +20,6 @@ async def test_a_node_killed_every_second_for_a_minute_costs_nothing(tmp_path: P
         killed.append(await kill_nodes(nodes, storm.dice, seconds=SECONDS))
 
     storm = await weather(tmp_path, shared_cluster().store_url(tmp_path), chaos)
-    assert killed[0] >= 10  # every second, as long as the machine is quick enough to start them again
+    assert killed[0] >= 3  # one a second, where the machine is quick enough to start them again
     assert storm.witness.lost_answers > 0
     shared_cluster().empty(tmp_path)

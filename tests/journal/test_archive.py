@@ -22,6 +22,7 @@ from courier.journal.selection import Selection
 from courier.storage.base import CannotOpen
 from courier.upkeep.timekeeper import Timekeeper
 from tests.support.engines import ENGINES, Rig
+from tests.support.object_store import object_store
 
 AGE_MS = 60_000
 HOUR = 3_600_000
@@ -388,6 +389,22 @@ async def test_a_url_of_pyarrow_serves_as_well_as_a_folder(shelf: Shelf, url: st
     shelf.rig.clock.advance(ms=2 * HOUR)
     await shelf.archive.tend()
     assert shelf.place.list() == []
+
+
+async def test_an_object_store_serves_as_well_as_a_folder(shelf: Shelf) -> None:
+    with object_store() as store:
+        shelf = Shelf(shelf.rig, place_of(store.url("courier/archive")))
+        before = await fill(shelf)
+        await shelf.seal()
+        name = segments.name_of(0, len(before))
+        assert [key for key in store.objects if not key.endswith("/")] == [f"courier/archive/{name}"]
+        store.objects["courier/archive/.half.part"] = b"a server that died"
+        await shelf.restart()
+        assert await shelf.everything() == before
+        assert [row["offset"] for row in await shelf.stream(0, len(before))] == list(range(len(before)))
+        shelf.rig.clock.advance(ms=2 * HOUR)
+        await shelf.archive.tend()
+        assert [key for key in store.objects if not key.endswith("/")] == []
 
 
 async def test_a_place_that_cannot_be_reached_does_not_pass_for_an_empty_one(

@@ -340,7 +340,7 @@ async def test_an_end_that_was_interrupted_is_carried_out_by_upkeep(rig: Rig, mo
     await claim(rig, job, 1, limit=2)
     await claim(rig, job, 2, limit=2)
     with monkeypatch.context() as crash:
-        crash.setattr(type(rig.store), "_end_claims", _die)
+        crash.setattr(type(rig.engine), "_end_claims", _die)
         for end in (ack(rig, job, upto=1), rig.claims.free(rig.queue("orders"), "spark", principal=WHO)):
             with pytest.raises(RuntimeError):
                 await end

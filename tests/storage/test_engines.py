@@ -13,7 +13,8 @@ from tests.support.engines import ENGINES
 
 HERE = Path(__file__).parent
 OWN = re.compile(rf"test_({'|'.join(map(re.escape, ENGINES))}|engines|power_cut)(_\w+)?\.py")
-"""Tests of what only one engine promises, which are named for it; a power cut is about an engine that has files."""
+"""Tests of what only one engine promises, or several together, which are named for it; a power cut is about an engine
+that has files."""
 _SKIPPED = re.compile(r"\b(skip|skipif|xfail|importorskip)\b(?!\s*$)")
 _ITEM = re.compile(r"(?P<test>\S+\.py::\w+)(?:\[(?P<case>.*)\])?")
 

@@ -67,7 +67,7 @@ async def test_an_empty_queue_can_be_purged(rig: Rig) -> None:
 async def test_a_purge_takes_only_what_was_sent_before_it_began(rig: Rig) -> None:
     await rig.create("orders")
     await rig.send("orders", id="before")
-    upto_seq = await rig.store.last_seq()
+    upto_seq = await rig.store.last_seq(rig.queue("orders"))
     await rig.send("orders", id="after")
     step = await rig.store.purge(
         rig.queue("orders"), upto_seq=upto_seq, after=None, limit=10, now=rig.now, principal=WHO

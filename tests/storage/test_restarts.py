@@ -75,7 +75,7 @@ async def test_seqs_are_never_given_out_again(rig: Rig) -> None:
     last = await rig.send("orders")
     await rig.ack("orders", await rig.receive_one("orders"))
     await rig.restart()
-    assert await rig.store.last_seq() == last.seq
+    assert await rig.store.last_seq(rig.queue("orders")) == last.seq
     assert (await rig.send("orders")).seq > last.seq
 
 

@@ -233,7 +233,7 @@ async def test_a_publication_that_a_crash_interrupts_is_seen_whole(rig: Rig, mon
     for part in range(7):
         await stage(rig, *[b"%d" % n for n in range(part * 500, part * 500 + 500)], part=part)
     with monkeypatch.context() as crash:
-        crash.setattr(type(rig.store), "_land_all", _die, raising=False)  # PostgreSQL lands in the same transaction
+        crash.setattr(type(rig.engine), "_land_all", _die, raising=False)  # PostgreSQL lands in the same transaction
         await asyncio.gather(publish(rig, "s1"), return_exceptions=True)
         await rig.restart()
         await stage(rig, b"again", name="replayed")

@@ -10,14 +10,17 @@ from typing import Any, Protocol
 from courier.broker import Broker
 from courier.catalog import DEFAULT_TENANT, Catalog
 from courier.claims import Claims
-from courier.clock import FakeClock
+from courier.clock import FakeClock, SystemClock
 from courier.core.errors import CourierError
 from courier.core.events import Event, EventKind
 from courier.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
+from courier.core.sharding import Shard
 from courier.stages import Stages
-from courier.storage.base import Filter, Store
+from courier.storage.base import Directory, Filter, Signals, Store
 from courier.storage.postgres.care import restore
 from courier.storage.postgres.store import PostgresStore
+from courier.storage.sharded.places import shard_record
+from courier.storage.sharded.store import ShardedStore
 from courier.storage.sqlite.store import SqliteStore
 from courier.upkeep.timekeeper import Timekeeper
 from courier.waiting import Arrivals
@@ -38,17 +41,42 @@ def _postgres(directory: Path, *, hasty: bool = False) -> Store:
     return PostgresStore(shared_cluster().store_url(directory))
 
 
+class TwoShards(ShardedStore):
+    """Two databases; the weights decide which of them get queues."""
+
+    def __init__(self, directory: Path, *, home_weight: int, second_weight: int) -> None:
+        home = PostgresStore(shared_cluster().store_url(directory))
+        super().__init__(home, _shard_engine, SystemClock())
+        self._shards = [
+            Shard(number=0, name="home", url="", weight=home_weight),
+            Shard(number=1, name="second", url=shared_cluster().store_url(directory / "second"), weight=second_weight),
+        ]
+
+    async def open(self, *, directory: Directory, signals: Signals) -> None:
+        await super().open(directory=directory, signals=signals)
+        await self.routing.home.change_records(put=[shard_record(shard) for shard in self._shards])
+
+
+def _shard_engine(shard: Shard, seal_key: bytes) -> PostgresStore:
+    return PostgresStore(shard.url, shard=shard.number, seal_key=seal_key)
+
+
+def _sharded(directory: Path, *, hasty: bool = False) -> Store:
+    return TwoShards(directory, home_weight=1, second_weight=0)
+
+
 def forget(directory: Path) -> None:
     """The test that used the directory is over."""
     if shared_cluster.cache_info().currsize:
         shared_cluster().empty(directory)
+        shared_cluster().empty(directory / "second")
 
 
 def _no_sync(descriptor: int) -> None:
     """For histories that do not end in a crash."""
 
 
-ENGINES: dict[str, Engine] = {"sqlite": _sqlite, "postgres": _postgres}
+ENGINES: dict[str, Engine] = {"sqlite": _sqlite, "postgres": _postgres, "sharded": _sharded}
 """By the name of the package under courier/storage."""
 
 TENANT = DEFAULT_TENANT
@@ -79,6 +107,8 @@ class Rig:
 
     async def open(self) -> None:
         self.store = self._make_store()
+        if isinstance(self.store, ShardedStore):
+            self.store.clock = self.clock
         self.arrivals = WatchedArrivals(self.clock)
         self.catalog = Catalog(self.store, self.clock)
         self.broker = Broker(self.store, self.catalog, self.clock, self.arrivals)
@@ -87,6 +117,11 @@ class Rig:
         self.timekeeper = Timekeeper(self.store, self.clock)
         await self.store.open(directory=self.catalog, signals=self)
         await self.catalog.load()
+
+    @property
+    def engine(self) -> Store:
+        """What does the work where the store only composes."""
+        return self.store.routing.home if isinstance(self.store, ShardedStore) else self.store
 
     async def close(self) -> None:
         await self.store.close()
@@ -197,18 +232,26 @@ class Rig:
         return await self.broker.redrive(self.queue(name), seqs=seqs, principal=WHO)
 
     async def events(self, *kinds: EventKind) -> list[Event]:
-        """The journal from its oldest event on, or only the events of some kinds."""
-        span = await self.store.span()
-        entries = await self.store.read_events(start=span.oldest, limit=span.next - span.oldest)
-        return [entry.event for entry in entries if not kinds or entry.event.kind in kinds]
+        """The journal from its oldest event on, or only the events of some kinds; of several shards by their time."""
+        parts: list[list[Event]] = []
+        for journal in self.store.journals():
+            span = await journal.span()
+            entries = await journal.read_events(start=span.oldest, limit=span.next - span.oldest)
+            parts.append([entry.event for entry in entries if not kinds or entry.event.kind in kinds])
+        first, *others = parts
+        return sorted((event for part in parts for event in part), key=lambda e: e.at) if any(others) else first
 
 
 async def opened_backup(rig: Rig, directory: Path) -> Rig:
     """What a rig's store has backed up into a directory, on an engine of the same kind."""
+    engine = "sqlite"
     if isinstance(rig.store, PostgresStore):
+        engine = "postgres"
         await restore(shared_cluster().store_url(directory), directory)
-        copy = Rig(lambda: ENGINES["postgres"](directory), rig.clock)
-    else:
-        copy = Rig(lambda: ENGINES["sqlite"](directory), rig.clock)
+    elif isinstance(rig.store, TwoShards):
+        engine = "sharded"
+        await restore(shared_cluster().store_url(directory), directory / "home")
+        await restore(shared_cluster().store_url(directory / "second"), directory / "second")
+    copy = Rig(lambda: ENGINES[engine](directory), rig.clock)
     await copy.open()
     return copy

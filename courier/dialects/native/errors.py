@@ -45,6 +45,7 @@ ERRORS: dict[type[CourierError], Answer] = {
     core.ListenerNotFound: Answer(404, "listener-not-found", "No such listener"),
     core.RecordNotFound: Answer(404, "record-not-found", "No such record"),
     core.CursorNotFound: Answer(404, "cursor-not-found", "No such cursor"),
+    core.ShardNotFound: Answer(404, "shard-not-found", "No such shard"),
     core.JobNotFound: Answer(404, "job-not-found", "No such job"),
     core.StageNotFound: Answer(404, "stage-not-found", "No such stage"),
     core.PublicationNotFound: Answer(404, "publication-not-found", "No such publication"),

@@ -10,6 +10,7 @@ from courier.dialects.native import (
     queues,
     receiving,
     sending,
+    shards,
     stages,
     stats,
     tenants,
@@ -29,6 +30,7 @@ OPERATIONS = (
     *credentials.OPERATIONS,
     *stats.OPERATIONS,
     *journal.OPERATIONS,
+    *shards.OPERATIONS,
 )
 
 ROUTES = tuple(operation.route for operation in OPERATIONS)

@@ -177,7 +177,7 @@ class Batch:
 
     def _dedup_keys(self) -> set[tuple[int, bytes]]:
         parcels = [parcel for order in self._orders if isinstance(order, Send) for parcel in order.parcels]
-        return {key for parcel in parcels if (key := dedup_key(parcel.queue, parcel.draft))}
+        return {key for parcel in parcels if (key := dedup_key(parcel.queue, parcel.draft, parcel.once))}
 
     def _fifo_keys(self) -> set[int]:
         sent = {queue.key for queue in self._parcel_queues() if queue.kind is Kind.FIFO}

@@ -7,6 +7,7 @@ from courier.core.errors import Invalid
 from courier.core.events import EventKind
 from courier.core.model import Kind, Message, Page, Queue, State
 from courier.core.receipts import Sealer
+from courier.core.shards import was_sent_by
 from courier.storage.base import Directory, Filter, Moved
 from courier.storage.postgres import bundles
 from courier.storage.postgres.arrays import numbers
@@ -180,7 +181,7 @@ async def purge(
     tx: Transaction, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
 ) -> Moved:
     rows, following = await page_of(tx, queue, after, limit)
-    gone = [row for row in rows if row.seq <= upto_seq]
+    gone = [row for row in rows if was_sent_by(row.seq, upto_seq)]
     for row in gone:
         remove(tx, queue, row, kind=EventKind.PURGED, at=now, principal=principal)
     return Moved(len(gone), following)
@@ -210,7 +211,7 @@ async def move(
     await tx.lock(goal.key for goal in goals if goal is not None and goal.kind is Kind.FIFO)
     count = 0
     for row, goal in zip(rows, goals, strict=True):
-        if goal is not None and row.seq <= upto_seq and row.state is not State.LEASED:
+        if goal is not None and was_sent_by(row.seq, upto_seq) and row.state is not State.LEASED:
             detail = {"target_id": goal.id, "target": goal.name}
             tx.events.append(event(kind, now, source, row, principal, detail))
             transfer(tx, source, goal, row, at=now)

@@ -9,6 +9,7 @@ import msgspec
 import psycopg
 
 from courier.core.model import UNENDING, Kind, Queue
+from courier.core.shards import OUTBOX
 from courier.storage.base import CannotOpen
 from courier.storage.postgres import bundles
 from courier.storage.postgres.link import Connection, connect
@@ -113,13 +114,13 @@ async def _groups(connection: Connection) -> list[str]:
     fifo = [queue.key for queue in queues if queue.kind is Kind.FIFO]
     found = await connection.execute(
         """
-        SELECT count(*) FROM (SELECT queue, grp, head, leased FROM fifo) AS kept FULL JOIN (
+        SELECT count(*) FROM (SELECT queue, grp, head, leased FROM fifo WHERE queue < %s) AS kept FULL JOIN (
             SELECT queue, grp, min(seq) AS head, count(*) FILTER (WHERE state = 2) AS leased
             FROM message WHERE queue = ANY (%s) GROUP BY queue, grp
         ) AS held USING (queue, grp)
         WHERE held.head IS DISTINCT FROM kept.head OR held.leased IS DISTINCT FROM kept.leased
         """,
-        (fifo,),
+        (OUTBOX, fifo),
     )
     ((wrong,),) = await found.fetchall()
     return [f"{wrong} FIFO groups do not agree with their messages"] if wrong else []

@@ -21,12 +21,13 @@ _events = msgspec.msgpack.Decoder(list[Event])
 class Journal:
     """What has been committed, by offset."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, *, first: int = 0) -> None:
         self._pool = pool
+        self._first = first
 
     async def span(self) -> Span:
         found = await self._pool.ask_one(Q.span)
-        return Span(oldest=found[0][0], next=found[0][1]) if found else Span(oldest=0, next=0)
+        return Span(oldest=found[0][0], next=found[0][1]) if found else Span(oldest=self._first, next=self._first)
 
     async def read(self, *, start: int, limit: int) -> list[Entry]:
         span = await self.span()

@@ -15,9 +15,9 @@ WHOLE = f"{FACTS}, content"
 COLUMNS = {"facts": FACTS, "whole": WHOLE}
 
 
-def load() -> SimpleNamespace:
+def load(file: str) -> SimpleNamespace:
     """Every query as an attribute."""
-    text = files(__package__).joinpath("queries.sql").read_text()
+    text = files(__package__).joinpath(file).read_text()
     return SimpleNamespace(**{name: _prepare(sql) for name, sql in _NAMED.findall(text)})
 
 
@@ -26,4 +26,4 @@ def _prepare(sql: str) -> str:
     return _PARAMETER.sub(r"%(\1)s", whole)
 
 
-Q = load()
+Q = load("queries.sql")

@@ -210,7 +210,7 @@ ORDER BY seq LIMIT :limit;
 SELECT array_agg(nextval('message_seq')) FROM generate_series(1, (:count)::int);
 
 -- name: last_seq
-SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM message_seq;
+SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM message_seq;
 
 -- name: next_key
 SELECT nextval('queue_key');

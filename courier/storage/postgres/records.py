@@ -29,7 +29,6 @@ TURN_LOCK = -2
 KEPT_VERSIONS = 100_000
 """How many changes ago something was deleted before the record of it goes, too."""
 
-_turn: ContextVar[Connection | None] = ContextVar("turn", default=None)
 _queue = msgspec.msgpack.Decoder(Queue)
 
 
@@ -41,6 +40,7 @@ class Records:
         self._pool = pool
         self._look_again = look_again
         self._refreshing = asyncio.Lock()
+        self._turn: ContextVar[Connection | None] = ContextVar("turn", default=None)  # a shard may be changed in it
         circle.refresh = self.refresh
 
     async def load(self) -> list[StoredRecord]:
@@ -73,19 +73,19 @@ class Records:
         async with self._pool.taken() as connection:
             where = (self._circle.space, TURN_LOCK)
             await connection.execute("SELECT pg_advisory_lock(%s, %s)", where)
-            token = _turn.set(connection)
+            token = self._turn.set(connection)
             try:
                 await self.refresh()
                 yield
             finally:
-                _turn.reset(token)
+                self._turn.reset(token)
                 if not connection.closed:
                     await connection.execute("SELECT pg_advisory_unlock(%s, %s)", where)
 
     async def change(
         self, put: Sequence[StoredRecord], delete: Sequence[StoredRecord], events: Sequence[Event]
     ) -> None:
-        connection = _turn.get()
+        connection = self._turn.get()
         if connection is None:
             async with self.changing():
                 await self.change(put, delete, events)

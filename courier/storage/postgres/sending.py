@@ -17,11 +17,11 @@ Memory = dict[tuple[int, bytes], tuple[int, int, bytes]]
 """By queue and dedup id: until when a FIFO queue remembers which seq and id."""
 
 
-def dedup_key(queue: Queue, draft: Draft) -> tuple[int, bytes] | None:
-    """Under what a queue remembers a draft, if it does."""
+def dedup_key(queue: Queue, draft: Draft, once: str | None = None) -> tuple[int, bytes] | None:
+    """Under what a queue remembers a draft, if it does; names of parcels and ids of messages never meet."""
     dedup_id = draft.dedup_id or draft.id
     if queue.kind is not Kind.FIFO or dedup_id is None or queue.owner is not None:
-        return None
+        return None if once is None else (queue.key, b"\xff" + once.encode())
     return queue.key, dedup_id.encode()
 
 
@@ -63,9 +63,9 @@ class Intake:
             if queue is None:
                 outcomes.append(QueueNotFound(parcel.queue.name))
             elif original is None or parcels[parcel.copy_of or 0].queue.settings.keep_delivered:
-                outcomes.append(self._take(queue, parcel.draft))
+                outcomes.append(self._take(queue, parcel))
             else:
-                outcomes.append(self._take(queue, parcel.draft, origin=original.seq))
+                outcomes.append(self._take(queue, parcel, origin=original.seq))
         return outcomes
 
     def _one_queue(self, parcels: Sequence[Parcel]) -> Queue | None:
@@ -80,7 +80,7 @@ class Intake:
             draft = parcel.draft
             if (
                 parcel.queue is not named or draft.id is not None or draft.delay_ms
-                or draft.retention_ms is not None or parcel.copy_of is not None
+                or draft.retention_ms is not None or parcel.copy_of is not None or parcel.once is not None
             ):  # fmt: skip
                 return None
         return queue
@@ -109,8 +109,9 @@ class Intake:
         tx.due(queue.key, now + queue.settings.retention_ms)
         return outcomes
 
-    def _take(self, queue: Queue, draft: Draft, *, origin: int | None = None) -> Sent:
-        key = dedup_key(queue, draft)
+    def _take(self, queue: Queue, parcel: Parcel, *, origin: int | None = None) -> Sent:
+        draft = parcel.draft
+        key = dedup_key(queue, draft, parcel.once)
         if key is not None and (kept := self._memory.get(key)) and kept[0] > self._now:
             return Sent(kept[1], kept[2].decode(), duplicate=True)
         tx, now, size = self._tx, self._now, len(draft.body)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from courier.core.errors import StageNotFound
+from courier.core.errors import QueueNotFound, StageNotFound
 from courier.core.model import MINUTE, Publication, Queue
 from courier.core.receipts import Sealer
 from courier.storage.base import Chunk, Directory, Parcel
@@ -66,6 +66,9 @@ class Stages:
             return [queue for key in keys if (queue := self._directory.queue_of_key(key))]
 
         async def work(tx: Transaction) -> Publication:
+            queue = self._directory.queue_of_id(target)
+            if queue is not None and queue.key < 0:  # it has moved to another shard, or is about to
+                raise QueueNotFound(queue.name)
             where = {"target": target, "series": series}
             known = _publication((await _ask(tx, Q.begin_publication, **where, now=now))[0])
             if known.number < number:
@@ -92,7 +95,7 @@ class Stages:
 
     async def _send_parcels(self, tx: Transaction, parcels: list[Parcel], *, now: int, principal: str) -> None:
         steps: list[Step] = [(Q.next_seqs, {"count": len(parcels)})]
-        keys = {key for parcel in parcels if (key := dedup_key(parcel.queue, parcel.draft))}
+        keys = {key for parcel in parcels if (key := dedup_key(parcel.queue, parcel.draft, parcel.once))}
         if keys:
             steps.append((Q.read_dedup, {"keys": numbers(k for k, _ in keys), "ids": blobs(i for _, i in keys)}))
         await tx.flush()

@@ -14,7 +14,8 @@ from courier.core.errors import CourierError, MessageNotFound, QueueNotFound, Un
 from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from courier.core.receipts import Sealer
-from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, Signals, Span, StoredRecord
+from courier.core.shards import first_of
+from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, StoredRecord
 from courier.storage.metrics import Metrics
 from courier.storage.postgres import browsing, care, passing
 from courier.storage.postgres.arrays import numbers
@@ -27,6 +28,7 @@ from courier.storage.postgres.link import Connection, Rows, Step, ask, connect, 
 from courier.storage.postgres.orders import Pass, Receive, Send, Settle
 from courier.storage.postgres.pace import Pace
 from courier.storage.postgres.pool import Pool
+from courier.storage.postgres.porting import Porting, join
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.records import Records, queues_of
 from courier.storage.postgres.rows import to_message
@@ -47,10 +49,13 @@ FULL_LOOK_TICKS = 60
 class PostgresStore(Claims, Stages):
     """One database (or one schema of it), any number of nodes."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, shard: int = 0, seal_key: bytes | None = None) -> None:
+        """A shard other than the home gets the key of the home, so that a receipt holds in each of them."""
         self._url = url
+        self._shard = shard
+        self._seal_key = seal_key
         self._pool = Pool(url)
-        self._journal = Journal(self._pool)
+        self._journal = Journal(self._pool, first=first_of(shard))
         self._doomed: dict[int, Queue] = {}
         self._dedup_due = 0
 
@@ -64,6 +69,7 @@ class PostgresStore(Claims, Stages):
             self._commit = GroupCommit(self._circle, self.sealer)
             self._pace = Pace(asyncio.get_running_loop().time)
             self._records = Records(self._circle, self._pool, self._look_again)
+            self.porting = Porting(self._circle, self._pool)
             self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
             self._duties = Duties(self._circle)
             await self._watch.start()
@@ -76,9 +82,24 @@ class PostgresStore(Claims, Stages):
         async with self._pool.taken() as connection:
             self._circle.space = await space_of(connection)
             await migrate(connection, self._circle.space)
-            await ask(connection, [(Q.add_meta, {"name": "seal_key", "value": fresh_key()})])
+            await self._join(connection)
             ((key,),) = (await ask(connection, [(Q.read_meta, {"name": "seal_key"})]))[0]
-        self.sealer = Sealer(bytes(key))
+        self.seal_key = bytes(key)
+        self.sealer = Sealer(self.seal_key)
+
+    async def _join(self, connection: Connection) -> None:
+        if self._shard and self._seal_key is not None:
+            refused = await join(connection, self._shard, self._seal_key)
+        else:
+            found = (await ask(connection, [(Q.read_meta, {"name": "shard"})]))[0]
+            refused = f"it is shard {int(bytes(found[0][0]))} of another store" if found else None
+            await ask(connection, [(Q.add_meta, {"name": "seal_key", "value": fresh_key()})] * (not refused))
+        if refused:
+            raise CannotOpen(f"the database cannot be used as shard {self._shard}: {refused}")
+
+    async def refresh(self) -> None:
+        """Hear now of what other nodes have changed in the control plane."""
+        await self._circle.refresh()
 
     async def close(self) -> None:
         await self._commit.close()
@@ -146,7 +167,8 @@ class PostgresStore(Claims, Stages):
         self._look_again(queue.key)
 
     def _look_again(self, key: int) -> None:
-        """Settings such as retention may have changed what is due when."""
+        """Settings such as retention may have changed what is due when; or the queue has come from another shard."""
+        self._circle.marks.forget(key)
         if self._circle.agenda.note(key, 0):
             self._circle.signals.due(0)
 
@@ -254,7 +276,7 @@ class PostgresStore(Claims, Stages):
             dead_count=dead,
         )
 
-    async def last_seq(self) -> int:
+    async def last_seq(self, queue: Queue) -> int:
         ((seq,),) = await self._pool.ask_one(Q.last_seq)
         return self._commit.seqs.newest(int(seq))
 
@@ -375,6 +397,9 @@ class PostgresStore(Claims, Stages):
         return await self._pool.ask_one(Q.next_due, **where)
 
     # -- journal ----------------------------------------------------------------------------------------------
+
+    def journals(self) -> Sequence[ShardLog]:
+        return [self]
 
     async def span(self) -> Span:
         return await self._journal.span()

@@ -12,6 +12,7 @@ import psycopg
 
 from courier.core.events import Event
 from courier.core.model import State
+from courier.core.shards import OUTBOX
 from courier.storage.postgres import bundles, writing
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.link import Connection, Rows, Step, ask
@@ -251,6 +252,8 @@ class Transaction:
     async def commit(self, notice: Callable[["Transaction"], Step | None], also: Sequence[Step] = ()) -> bool:
         """Write the rest and make it all durable, in one round trip; whether there was anything to write."""
         steps = [*self._writes(), *also]
+        if self.changes and max(self.changes) >= OUTBOX:
+            self.events = [event for event in self.events if event.tenant]
         figures = [(key, *change.figures) for key, change in self.changes.items() if any(change.figures)]
         wrote = self._wrote or bool(steps or figures or self.events)
         if figures or self.events:

@@ -33,9 +33,9 @@ def send(
         if intake is None:
             outcomes.append(QueueNotFound(parcel.queue.name))
         elif original is None or parcels[parcel.copy_of or 0].queue.settings.keep_delivered:
-            outcomes.append(intake.take(parcel.draft))
+            outcomes.append(intake.take(parcel))
         else:
-            outcomes.append(intake.take(parcel.draft, origin=original.seq))
+            outcomes.append(intake.take(parcel, origin=original.seq))
     for intake in intakes.values():
         if intake:
             intake.flush()
@@ -58,8 +58,9 @@ class _Intake:
         self._due_at = now + queue.settings.retention_ms
         self._ready_count = 0
 
-    def take(self, draft: Draft, *, origin: int | None = None) -> Sent:
-        if self._fifo and (kept := self._kept_duplicate(draft)):
+    def take(self, parcel: Parcel, *, origin: int | None = None) -> Sent:
+        draft, dedup = parcel.draft, self._dedup_key(parcel)
+        if dedup is not None and (kept := self._kept_duplicate(dedup)):
             return kept
         queue, now, size = self._queue, self._now, len(draft.body)
         seq = self._tx.next_seq
@@ -87,7 +88,8 @@ class _Intake:
             self._tx.execute(Q.insert_payload, (seq, draft.body))
         if self._fifo:
             self._tx.execute(Q.add_group, (queue.key, group, seq, due_at))
-            self._remember_for_dedup(draft, seq, message_id)
+        if dedup is not None:
+            self._tx.execute(Q.put_dedup, (*dedup, now + DEDUP_MS, seq, message_id))
         self._tx.events.append(
             Event(
                 SENT, now, queue.tenant, queue.id, queue.name, seq, message_id, 0, size, self._principal,
@@ -121,17 +123,16 @@ class _Intake:
         if discard_at is not None and discard_at < self._due_at:
             self._due_at = discard_at
 
-    def _kept_duplicate(self, draft: Draft) -> Sent | None:
-        dedup_id = draft.dedup_id or draft.id
-        if dedup_id is None or self._queue.owner is not None:
-            return None
-        row = self._tx.execute(Q.read_dedup, (self._queue.key, dedup_id, self._now)).fetchone()
-        return Sent(row[0], row[1], duplicate=True) if row else None
+    def _dedup_key(self, parcel: Parcel) -> tuple[int, str] | None:
+        """Under what the queue remembers a parcel, if it does; names of parcels and ids of messages never meet."""
+        dedup_id = parcel.draft.dedup_id or parcel.draft.id
+        if self._fifo and self._queue.owner is None and dedup_id is not None:
+            return self._queue.key, dedup_id
+        return None if parcel.once is None else (-self._queue.key, parcel.once)
 
-    def _remember_for_dedup(self, draft: Draft, seq: int, message_id: str) -> None:
-        dedup_id = draft.dedup_id or draft.id
-        if dedup_id is not None and self._queue.owner is None:
-            self._tx.execute(Q.put_dedup, (self._queue.key, dedup_id, self._now + DEDUP_MS, seq, message_id))
+    def _kept_duplicate(self, dedup: tuple[int, str]) -> Sent | None:
+        row = self._tx.execute(Q.read_dedup, (*dedup, self._now)).fetchone()
+        return Sent(row[0], row[1], duplicate=True) if row else None
 
 
 def _detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:

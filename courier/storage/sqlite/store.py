@@ -17,7 +17,7 @@ from courier.core.errors import AlreadyExists, CourierError, OffsetGone, QueueNo
 from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
 from courier.core.receipts import Sealer
-from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, Signals, Span, StoredRecord
+from courier.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, StoredRecord
 from courier.storage.metrics import Metrics
 from courier.storage.sqlite import browsing, care, leasing, passing, sending
 from courier.storage.sqlite.claims import Claims, forget_claims
@@ -343,7 +343,7 @@ class SqliteStore(Claims, Stages):
             dead_count=tally.dead,
         )
 
-    async def last_seq(self) -> int:
+    async def last_seq(self, queue: Queue) -> int:
         return self._ledger.next_seq - 1
 
     async def _on(self, queue: Queue, now: int, operation: Callable[[Tx, Queue], T]) -> T:
@@ -419,6 +419,9 @@ class SqliteStore(Claims, Stages):
         return False
 
     # -- journal ----------------------------------------------------------------------------------------------
+
+    def journals(self) -> Sequence[ShardLog]:
+        return [self]
 
     async def span(self) -> Span:
         return Span(oldest=self._oldest_offset, next=self._commit.durable_offset)

@@ -165,7 +165,11 @@ BEGIN
     END IF;
     FOR n IN 1 .. cardinality($10) LOOP
         INSERT INTO journal (start, count, at, size, events)
-        SELECT coalesce((SELECT start + count FROM journal ORDER BY start DESC LIMIT 1), 0),
+        SELECT coalesce(
+                   (SELECT start + count FROM journal ORDER BY start DESC LIMIT 1),
+                   (SELECT convert_from(value, 'UTF8')::bigint << 45 FROM meta WHERE name = 'shard'),
+                   0
+               ),
                $10[n], $11[n], length($12[n]), $12[n];
     END LOOP;
 END $$;

@@ -1,0 +1,123 @@
+"""A store as plain facts, the same whatever the engine: what a migration reads from one and writes to another."""
+
+from collections.abc import AsyncIterator, Sequence
+from hashlib import blake2b
+from typing import Any, Protocol
+
+import msgspec
+
+TABLES: dict[str, tuple[str, ...]] = {
+    "record": ("kind", "tenant", "id", "slot", "document"),
+    "tally": ("queue", "ready", "delayed", "leased", "bytes", "sent", "acked", "dead"),
+    "fifo": ("queue", "grp", "leased", "head", "available_at"),
+    "dedup": ("queue", "dedup_id", "until_at", "seq", "id"),
+    "job": ("queue", "name", "epoch", "done", "opened_at"),
+    "claim": ("queue", "job", "number", "wanted", "complete", "fate", "count", "bytes", "claimed_at"),
+    "claim_part": ("queue", "job", "number", "first", "count", "seqs"),
+    "stage": ("target", "name", "part", "chunk", "count", "staged_at", "keys", "parcels"),
+    "publication": ("target", "series", "number", "count", "published_at"),
+}
+"""What there is besides messages and journal, and the columns that both engines have; all of it is small."""
+
+
+class DumpedMessage(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A message with all its state."""
+
+    seq: int
+    queue: int
+    state: int
+    due_at: int
+    attempts: int
+    lease_no: int
+    entered_at: int
+    discard_at: int | None
+    sent_at: int
+    delay_ms: int
+    given: bool
+    id: str
+    content_type: str
+    attributes: dict[str, Any]
+    group: str | None
+    trace: str | None
+    origin: int | None
+    death: bytes | None
+    body: bytes
+
+
+class DumpedCommit(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One commit of the journal, its events packed as every engine packs them."""
+
+    start: int
+    count: int
+    at: int
+    events: bytes
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store must go on with, so that no number is given out twice and every receipt holds."""
+
+    seal_key: bytes
+    next_key: int
+    next_seq: int
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a migration has come; kept in the target until it is whole."""
+
+    source: bytes
+    """The seal key of the store that is copied."""
+    since: int
+    """The offset from which on changes must be looked at again."""
+    cursor: str = ""
+    copied: bool = False
+
+
+Batch = tuple[list[DumpedMessage], str]
+"""Messages, and the cursor after them."""
+
+
+class Dump(Protocol):
+    """A store that nobody serves through this; messages come in whatever order suits the engine."""
+
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+    async def hold(self) -> bool:
+        """Keep servers out from now on; False while one is running."""
+
+    async def facts(self) -> Facts | None:
+        """None for a store that nobody has used yet."""
+
+    async def counts(self) -> tuple[int, int]:
+        """How many messages, and how many events, there are."""
+
+    def messages(self, after: str) -> AsyncIterator[Batch]: ...
+    async def named(self, seqs: Sequence[int]) -> list[DumpedMessage]: ...
+    async def delayed_until(self, at: int) -> list[int]: ...
+    def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]: ...
+    async def oldest_offset(self) -> int: ...
+    async def next_offset(self) -> int: ...
+    async def rows(self, table: str) -> list[tuple[Any, ...]]: ...
+    async def read_note(self) -> Note | None: ...
+    async def write_note(self, note: Note | None) -> None: ...
+    async def put_messages(self, messages: Sequence[DumpedMessage], *, gone: Sequence[int] = ()) -> None: ...
+    async def put_journal(self, commits: Sequence[DumpedCommit], *, next_seq: int) -> None: ...
+    async def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None: ...
+    async def put_facts(self, facts: Facts) -> None: ...
+    async def erase_messages(self) -> None: ...
+
+
+class Digest:
+    """Of many things in whatever order: the same for the same things."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sum = 0
+
+    def add(self, thing: object) -> None:
+        hashed = blake2b(msgspec.msgpack.encode(thing, order="deterministic"), digest_size=16).digest()
+        self.count += 1
+        self._sum = (self._sum + int.from_bytes(hashed, "big")) % 2**128
+
+    @property
+    def value(self) -> tuple[int, int]:
+        return self.count, self._sum

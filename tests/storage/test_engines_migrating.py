@@ -1,0 +1,145 @@
+"""A store goes from one engine to the other and back, and is the same store there."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from courier.core.model import SECOND, Draft, Kind, Release
+from courier.storage.base import CannotOpen
+from courier.storage.dump import Dump
+from courier.storage.migrating import Migration
+from courier.storage.postgres.dumping import PostgresDump
+from courier.storage.sqlite.dumping import SqliteDump
+from tests.support.engines import ENGINES, TENANT, WHO, Rig, forget
+from tests.support.postgres import shared_cluster
+
+
+def dump(engine: str, directory: Path, *, source: bool) -> Dump:
+    if engine == "sqlite":
+        return SqliteDump(directory, source=source)
+    return PostgresDump(shared_cluster().store_url(directory))
+
+
+async def lived(rig: Rig, seed: int) -> None:
+    """Whatever can happen to messages, in some order."""
+    dice = random.Random(seed)
+    await rig.create("graves")
+    await rig.create("orders", dead_letter_queue="graves", max_attempts=2, retry_delay_ms=500)
+    await rig.create("line", kind=Kind.FIFO, dead_letter_queue="graves", max_attempts=3)
+    listened = await rig.create("listened", keep_delivered=False)
+    await rig.catalog.create_listener(listened, "hook", "http://127.0.0.1:9", principal=WHO)
+    exchange = await rig.catalog.create_exchange(TENANT, "news", principal=WHO)
+    await rig.catalog.bind(exchange, rig.queue("orders"), principal=WHO)
+    await some_life(rig, dice, 60)
+
+
+async def some_life(rig: Rig, dice: random.Random, steps: int) -> None:
+    for n in range(steps):
+        name = dice.choice(("orders", "line", "listened"))
+        match dice.randrange(6):
+            case 0 | 1:
+                drafts = [Draft(body=dice.randbytes(dice.choice((0, 9, 5_000))), attributes={"n": n})] * 3
+                await rig.send_all(name, drafts)
+            case 2:
+                await rig.send(name, b"\x00\xff", id=f"ü{n}", delay_ms=dice.choice((None, 3_000)), group=f"g{n % 3}",
+                               retention_ms=dice.choice((None, 100_000)), trace="00-trace")  # fmt: skip
+            case 3:
+                await rig.receive(name, limit=3, lease_ms=60 * SECOND)
+            case 4:
+                leases = await rig.receive(name, limit=4)
+                if leases:
+                    await rig.settle(name, *(Release(lease.receipt) for lease in leases[:2]))
+                for lease in leases[2:]:
+                    await rig.ack(name, lease)
+            case 5:
+                await rig.pass_time(ms=400)
+
+
+async def picture(rig: Rig) -> list[Any]:
+    """Everything that can be seen of a store."""
+    seen: list[Any] = [sorted(rig.catalog.all_queues(), key=lambda queue: queue.key), await rig.events()]
+    for queue in seen[0]:
+        seen.append(await rig.broker.counters(queue))
+        page = await rig.broker.browse(queue, limit=1_000)
+        seen.append(page.messages)
+    return seen
+
+
+async def migrated(source: Dump, target: Dump, *, now: int) -> tuple[int, int]:
+    await source.open()
+    await target.open()
+    try:
+        migration = Migration(source, target, lambda step, done, total: None)
+        await migration.copy()
+        assert await source.hold()
+        assert await target.hold()
+        return await migration.finish(now=now)
+    finally:
+        await source.close()
+        await target.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("first", "second"), [("sqlite", "postgres"), ("postgres", "sqlite")])
+async def test_a_store_is_the_same_on_the_other_engine(tmp_path: Path, first: str, second: str, seed: int) -> None:
+    rig = Rig(lambda: ENGINES[first](tmp_path / "a"))
+    await rig.open()
+    await lived(rig, seed)
+    held = await rig.receive("orders", limit=1, lease_ms=600 * SECOND)
+    before = await picture(rig)
+    await rig.close()
+    await migrated(dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False), now=rig.now)
+    moved = Rig(lambda: ENGINES[second](tmp_path / "b"), rig.clock)
+    await moved.open()
+    try:
+        assert await picture(moved) == before
+        assert await moved.store.check() == []
+        for lease in held:
+            await moved.ack("orders", lease)
+        last = await moved.send("orders")
+        assert last.seq > max((event.seq or 0) for event in before[1])
+        assert (await moved.create("new")).key > max(queue.key for queue in before[0])
+    finally:
+        await moved.close()
+        forget(tmp_path / "a")
+        forget(tmp_path / "b")
+
+
+@pytest.mark.parametrize(("first", "second"), [("sqlite", "postgres"), ("postgres", "sqlite")])
+async def test_what_changes_while_it_is_copied_arrives_too(tmp_path: Path, first: str, second: str) -> None:
+    """The first run is interrupted, the store lives on, and the second run finishes."""
+    rig = Rig(lambda: ENGINES[first](tmp_path / "a"))
+    await rig.open()
+    await lived(rig, 7)
+    source, target = dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False)
+    await source.open()
+    await target.open()
+    await Migration(source, target, lambda step, done, total: None).copy()
+    assert not await source.hold()
+    await source.close()
+    await target.close()
+    await some_life(rig, random.Random(8), 60)
+    before = await picture(rig)
+    await rig.close()
+    await migrated(dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False), now=rig.now)
+    moved = Rig(lambda: ENGINES[second](tmp_path / "b"), rig.clock)
+    await moved.open()
+    try:
+        assert await picture(moved) == before
+        assert await moved.store.check() == []
+    finally:
+        await moved.close()
+        forget(tmp_path / "a")
+        forget(tmp_path / "b")
+
+
+async def test_nothing_is_written_over_another_store(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        rig = Rig(lambda name=name: ENGINES["sqlite"](tmp_path / name))
+        await rig.open()
+        await rig.create("orders")
+        await rig.close()
+    with pytest.raises(CannotOpen, match="already holds a store"):
+        await migrated(dump("sqlite", tmp_path / "a", source=True), dump("sqlite", tmp_path / "b", source=False), now=0)
