@@ -15,6 +15,7 @@ from benchmarks.spark import session, simulated, tree_cpu_s
 from courier.core.events import Event
 from courier.journal.place import LocalPlace
 from courier.journal.segments import Segment, chain, read_entries
+from courier.journal.simulating import SEGMENT_EVENTS
 from courier.spark.journal import Journal
 from courier.spark.pipeline import Job, run
 from courier.storage.sqlite import care
@@ -57,7 +58,8 @@ def refresh(bench: Bench) -> list[Row]:
     ratios, figures = [], []
     with session(bench) as spark:
         for _ in range(ROUNDS):
-            small, large = (_refreshed(bench, spark, size * bench.backlog, new) for size in (SMALL, LARGE))
+            sizes = (max(SEGMENT_EVENTS, size * bench.backlog) for size in (SMALL, LARGE))
+            small, large = (_refreshed(bench, spark, size, new) for size in sizes)
             ratios.append(large / small)
             figures.append(large)
     return [
@@ -88,10 +90,10 @@ def _refreshed(bench: Bench, spark: SparkSession, events: int, new: int) -> floa
     """Seconds that the last `new` of the events take when the others are in the lake."""
     data = simulated(bench, events + new)
     lake = bench.new_data()
-    hidden, first = _hide(data, events)
+    hidden = _hide(data, events)
     with Courier(data) as server:
         run(spark, Job(Journal(server.url, TOKEN), lake))
-    _show(data, hidden, first)
+    _show(data, hidden)
     with Courier(data) as server:
         started = time.perf_counter()
         run(spark, Job(Journal(server.url, TOKEN), lake))
@@ -101,7 +103,7 @@ def _refreshed(bench: Bench, spark: SparkSession, events: int, new: int) -> floa
     return elapsed
 
 
-def _hide(data: Path, keep: int) -> tuple[list[Path], Path]:
+def _hide(data: Path, keep: int) -> list[Path]:
     """Put the segments away that end beyond `keep` events, and have the store go on behind the others."""
     archive, aside = data / "archive", data / "aside"
     aside.mkdir()
@@ -111,11 +113,12 @@ def _hide(data: Path, keep: int) -> tuple[list[Path], Path]:
     for segment in hidden:
         (archive / segment.name).rename(aside / segment.name)
     _continue_after(data, kept[-1])
-    return [aside / segment.name for segment in hidden], archive
+    return [aside / segment.name for segment in hidden]
 
 
-def _show(data: Path, hidden: list[Path], archive: Path) -> None:
+def _show(data: Path, hidden: list[Path]) -> None:
     """Put them back; what the server has written itself meanwhile makes place for them."""
+    archive = data / "archive"
     for path in hidden:
         path.rename(archive / path.name)
     _continue_after(data, chain(LocalPlace(archive).list())[-1])

@@ -18,6 +18,8 @@ from courier.journal.schema import spark_schema
 from courier.spark.session import open_session, telling
 
 ROUNDS = 5
+WARM_UPS = 2
+"""Turns of each before any counts: Java compiles, and compiles better, what it has run a few times."""
 
 
 @contextlib.contextmanager
@@ -49,6 +51,11 @@ def read_stream(bench: Bench) -> list[Row]:
         ours = _Stream(bench, events, lambda: spark.readStream.format("courier").options(**options).load(), server.pid)
         files = str(data / "archive")
         native = _Stream(bench, events, lambda: spark.readStream.schema(spark_schema()).parquet(files))
+        for _ in range(WARM_UPS):
+            native()
+            ours()
+        native.forget()
+        ours.forget()
         turns = alternate(native, [ours], rounds=min(ROUNDS, bench.rounds))
     return [
         Row(
@@ -90,6 +97,10 @@ class _Stream:
         if found < self._events:  # the server that serves them may have added its own start
             raise SystemExit(f"the stream gave {found} of {self._events} events")
         return self._events / elapsed
+
+    def forget(self) -> None:
+        """What was measured while warming up."""
+        self._cpu_s.clear()
 
     @property
     def cpu_us(self) -> float:

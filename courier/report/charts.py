@@ -12,7 +12,7 @@ from courier.report.scales import Scale, show_moment, show_number, show_tick, ti
 
 WIDTH, HEIGHT = 640, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 22, 12, 28
-BARS_WIDTH, BAR_HEIGHT, BAR_GAP, BAR_LABEL, BAR_VALUE = 440, 21, 9, 160, 132
+BARS_WIDTH, BAR_HEIGHT, BAR_GAP, BAR_LABEL, BAR_VALUE = 440, 21, 9, 172, 132
 SPARK_WIDTH, SPARK_HEIGHT = 120, 22
 
 Show = Callable[[float], str]
@@ -137,7 +137,7 @@ def bars(label: str, rows: Sequence[Bar]) -> str:
     return _svg(label, BARS_WIDTH, max(1, len(rows)) * (BAR_HEIGHT + BAR_GAP), "".join(marks))
 
 
-def _short(label: str, most: int = 21) -> str:
+def _short(label: str, most: int = 20) -> str:
     return label if len(label) <= most else f"{label[: most - 1]}…"
 
 

@@ -85,7 +85,8 @@ def _tile(number: str, words: str, *, warn: bool = False) -> str:
 
 
 def _share(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.2g} %" if whole else "0 %"
+    share = 100 * part / whole if whole else 0
+    return f"{share:.0f} %" if share >= 10 or not share else f"{share:.2g} %"
 
 
 # -- lines ----------------------------------------------------------------------------------------------------

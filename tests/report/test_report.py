@@ -121,6 +121,8 @@ def test_the_page_needs_nothing_else_and_shows_names_as_they_are(lake: Lake) -> 
     assert "script" not in reader.tags
     assert "url(" not in page
     assert NASTY in reader.text
+    assert "67 %" in reader.text
+    assert "e+" not in reader.text
     for words in ("Our shop", "Throughput", "Backlog", "Latency", "Dead letters by reason", "Slowest listeners"):
         assert words in reader.text
     assert "offset 4711" in reader.text

@@ -5,6 +5,7 @@ a commit of its own, so that nobody else waits for long; and whoever looks at on
 first, so that nobody sees a part of it.
 """
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ from courier.storage.staging import MEMORY_MS, STAGE_MS, unpack
 
 if TYPE_CHECKING:
     import sqlite3
+
+AT_ONCE = 2
+"""Chunks that share a commit: as much as one turn of the writer takes."""
 
 _keys = msgspec.msgpack.Decoder(set[int]).decode
 
@@ -87,7 +91,7 @@ class Stages:
 
     async def _land_all(self) -> None:
         while self._landing:
-            await self._commit.submit(self._land)
+            await asyncio.gather(*(self._commit.submit(self._land) for _ in range(AT_ONCE)))
             self._look_at_landings()
 
     def _look_at_landings(self) -> None:
