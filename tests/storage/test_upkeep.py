@@ -105,3 +105,16 @@ async def test_without_a_limit_the_journal_forgets_nothing(rig: Rig) -> None:
         rig.clock.advance(ms=10_000 * MINUTE)
         await watched.calls.get()
     assert (await rig.store.span()).oldest == 0
+
+
+async def test_a_receiver_finds_what_becomes_ready_while_time_is_being_applied(rig: Rig) -> None:
+    await rig.create("orders")
+    for turns in range(60):  # of the loop, by which it comes later
+        await rig.send("orders", delay_ms=1_000)
+        rig.clock.advance(ms=1_000)
+        applying = asyncio.create_task(rig.store.advance(now=rig.now))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        (lease,) = await rig.receive("orders")
+        await applying
+        await rig.ack("orders", lease)

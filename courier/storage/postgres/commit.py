@@ -1,10 +1,10 @@
 """Group commit: everybody who waits at this node shares one transaction, and so one trip to the disk.
 
 Two transactions may be under way, on two connections: while one is at the disk, the next is made. Whoever comes then
-waits for the one after that. Receivers are all in one of them, so that there is one claim for all. An order that raises
-is undone alone: the transaction is rolled back and every order of the batch runs again, each in a transaction of its
-own. A connection that is lost takes its batch with it: nobody can know whether the commit arrived, so nobody hears of
-success.
+waits for the one after that. Receivers are all in one of them, so that there is one claim for all; so is what time does
+to queues, or a receiver would pass over a message that is just becoming ready. An order that raises is undone alone:
+the transaction is rolled back and every order of the batch runs again, each in a transaction of its own. A connection
+that is lost takes its batch with it: nobody can know whether the commit arrived, so nobody hears of success.
 """
 
 import asyncio
@@ -17,12 +17,14 @@ from courier.core.receipts import Sealer
 from courier.storage.postgres.batch import Again
 from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.lane import Lane, Waiting
-from courier.storage.postgres.orders import Order, Receive
+from courier.storage.postgres.orders import Order, Pass, Receive
 from courier.storage.postgres.seqs import Seqs
 
 MOST_ORDERS = 1_000
 MOST_MESSAGES = 2_000
 LANES = 2
+CLAIMING = (Receive, Pass)
+"""Orders that take what they find and pass over what another transaction holds."""
 FADING = 0.1
 PATIENCE = 0.25
 MOST_PATIENCE_SECONDS = 0.002
@@ -92,7 +94,7 @@ class GroupCommit:
         batch = self._take() if self._idle and self._is_worth_it() else []
         if batch:
             lane = self._idle.pop()
-            claims = any(type(order) is Receive for order, _ in batch)
+            claims = any(type(order) in CLAIMING for order, _ in batch)
             self._claiming = self._claiming or claims
             task = asyncio.create_task(lane.commit(batch))
             self._running[task] = batch
@@ -122,7 +124,7 @@ class GroupCommit:
                 continue
             weight += order.weight
             is_full = len(batch) >= MOST_ORDERS or (batch and weight > MOST_MESSAGES)
-            if is_full or (self._claiming and type(order) is Receive):
+            if is_full or (self._claiming and type(order) in CLAIMING):
                 left.append(waiting)
             else:
                 batch.append(waiting)

@@ -83,7 +83,8 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     @classmethod
     async def to(cls, **where: Any) -> Self:
-        return await cls.connect(**where, autocommit=True)
+        # What psycopg prepares by itself it also forgets, after a rollback, by DEALLOCATE ALL: and ours with it.
+        return await cls.connect(**where, autocommit=True, prepare_threshold=None)
 
     async def ask(self, steps: Sequence[Step]) -> list[Rows]:
         """Send all the steps at once and wait once; the rows of each. Steps without a BEGIN are one transaction."""
@@ -165,12 +166,18 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         answers: list[Rows] = []
         for place, result in enumerate(results):
             if result.status not in (_TUPLES, _COMMAND):
-                raise error_from_result(result, "utf-8")
+                raise self._error(result)
             if (sql := expected[place]) is not None:
                 self._names[sql] = self._fresh[sql]
             else:
                 answers.append(self._load(result) if result.status == _TUPLES and result.ntuples else [])
         return answers
+
+    def _error(self, result: PGresult) -> psycopg.Error:
+        error = error_from_result(result, "utf-8")
+        if isinstance(error, psycopg.errors.InvalidSqlStatementName):
+            self.pgconn.finish()  # somebody has made the session forget; a new one knows what it knows
+        return error
 
     def _load(self, result: PGresult) -> Rows:
         if self._loader is None:
