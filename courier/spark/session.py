@@ -27,8 +27,7 @@ RUNTIME = "spark.sql."
 
 
 UNCHECKED = ("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false")
-"""Arrow looks twice at each value that it gives out, which costs a fifth of what Spark does with rows from Python; they
-come from Spark's own workers, which have checked them."""
+"""Arrow looks twice at each value that it gives out; these come from Spark's own workers, which have checked them."""
 
 
 class NoSpark(Exception):
