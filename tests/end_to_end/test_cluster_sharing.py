@@ -80,7 +80,7 @@ async def test_a_node_that_goes_leaves_its_listeners_to_the_others(pair: tuple[I
     async with receiving() as receiver:
         queue = await one.queue()
         listeners = [await one.listen(queue, receiver.url, f"l{number}") for number in range(LISTENERS)]
-        await pair[0].store._duties.stop()  # type: ignore[union-attr]
+        pair[0].store.resign()
         assert not any(pair[0] in owners(pair, listener) for listener in listeners)
         await other.send(queue, b"hello")
         await eventually(lambda: len(receiver.requests) == LISTENERS)
@@ -135,7 +135,7 @@ async def test_what_one_node_has_sealed_every_node_can_read_and_another_goes_on_
     await eventually(sealed)
     events = await post.events()
     assert [event.kind for event in events][-1] == "sent"
-    await sealers[0].store._duties.stop()  # type: ignore[union-attr]
+    sealers[0].store.resign()
     await eventually(lambda: reader.store.holds(ARCHIVE))
     before = (await reader.store.span()).oldest
     await post.send(post.catalog.queue("default", "orders"), b"more")

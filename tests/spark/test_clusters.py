@@ -15,14 +15,15 @@ MESSAGES = 3_000
 
 
 @pytest.fixture(scope="module")
-def queue(server: ServerProcess) -> str:
+def queue(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A queue with messages, some of which the journal has and some the archive."""
     session, queues = server.session, f"{server.url}/courier/v1/tenants/default/queues"
-    session.post(queues, json={"name": "far"}, timeout=30)
+    name = tmp_path_factory.mktemp("far").name  # made again for each kind of Spark
+    session.post(queues, json={"name": name}, timeout=30)
     for first in range(0, MESSAGES, 1_000):
         messages = [{"body": str(number)} for number in range(first, first + 1_000)]
-        assert session.post(f"{queues}/far/messages", json={"messages": messages}, timeout=30).status_code == 200
-    return "far"
+        assert session.post(f"{queues}/{name}/messages", json={"messages": messages}, timeout=30).status_code == 200
+    return name
 
 
 def test_messages_are_read_by_executors_wherever_they_are(
