@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ from courier.journal.schema import NAMES
 from courier.spark import pipeline, rebuilding
 from courier.spark.journal import Journal, Wanted
 from courier.spark.lake import CHECKPOINT, Lake, Terms
+from courier.spark.refreshing import TABLES
 from courier.spark.stores.base import FORMATS
 from tests.spark.killing import forget_last_commit, run_job
 from tests.spark.test_tables import check, everything
@@ -121,6 +123,13 @@ def test_a_rebuilt_lake_has_the_same_rows_and_a_compacted_one_too(
     shop.live()
     pipeline.run(spark, job)
     check(lake, shop.events())
+
+
+def query(lake: Path, sql: str) -> list[tuple[Any, ...]]:
+    """As DuckDB answers it; a table is named in braces."""
+    tables = {name: f"read_parquet('{lake / name}/**/*.parquet', union_by_name=true)" for name in TABLES}
+    with duckdb.connect() as connection:
+        return connection.execute(sql.format(**tables)).fetchall()
 
 
 def test_the_command_takes_in_what_there_is_and_says_how_much(shop: Shop, tmp_path: Path) -> None:
