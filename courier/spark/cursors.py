@@ -10,9 +10,9 @@ from courier.spark.offsets import read_offsets
 
 
 class CursorKeeper(StreamingQueryListener):
-    """Moves a cursor when Spark has committed a batch, the last one of a query too.
+    """Moves a cursor as soon as Spark has committed a batch.
 
-    The option `cursor` alone is one batch behind, because Spark tells a source of a batch only with the next one.
+    The option `cursor` alone does so when the stream next looks for news, as its trigger says.
 
         spark.streams.addListener(CursorKeeper(Journal(url, token), "lake", query="lake"))
 

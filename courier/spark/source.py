@@ -80,9 +80,8 @@ class CourierSource(DataSource):
     maxRecordsPerBatch  a micro-batch covers at most so many offsets; consume: messages, 250000 by default
     rowsPerPartition    a task covers so many offsets, 250000 by default
     failOnDataLoss      true (default): offsets that the server no longer has end the query; false: they are skipped
-    cursor              the name of a cursor that follows a stream and holds the server's retention back (root only);
-                        Spark tells of a batch one batch late, so the cursor is a little behind, unless a
-                        `courier.spark.cursors.CursorKeeper` listens to the query
+    cursor              the name of a cursor that follows a stream and holds the server's retention back (root only):
+                        when the stream looks for news it is behind the last batch that Spark has committed
 
     Writing
     -------
@@ -203,6 +202,8 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
     """Reads on from offsets to offsets."""
 
     _target: Offsets | None = None
+    _passed: Offsets | None = None
+    """Where the cursor was put last."""
 
     def initialOffset(self) -> Offsets:  # noqa: N802
         start = self.options.start()
@@ -217,6 +218,8 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
         self._target = self.reportLatestOffset()
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+        """Spark asks when it has committed everything up to `start`; of the last batch it says so in no other way."""
+        self._keep(start)
         newest = self._target if self._target is not None else self._newest(start)
         return advance(start, newest, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 
@@ -238,8 +241,9 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
         return self.batches(partition)
 
     def commit(self, end: Offsets) -> None:
-        self._keep(end)
+        """Comes when the next batch has begun: `latestOffset` knew before."""
 
     def _keep(self, offsets: Offsets) -> None:
-        if self.options.cursor is not None:
+        if self.options.cursor is not None and offsets != self._passed:
             advance_cursor(self.options.journal, self.options.cursor, offsets)
+            self._passed = dict(offsets)

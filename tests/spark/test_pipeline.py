@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from courier.cli.simulating import make
 from courier.journal.schema import NAMES
 from courier.lake import tables
 from courier.spark import pipeline, rebuilding
@@ -23,11 +25,14 @@ from courier.spark.journal import Journal, Wanted
 from courier.spark.lake import CHECKPOINT, Lake, Terms
 from courier.spark.refreshing import TABLES
 from courier.spark.stores.base import FORMATS
-from tests.spark.killing import forget_last_commit, run_job
+from tests.spark.killing import Driver, begun, forget_last_commit, run_job
 from tests.spark.test_tables import check, everything, read
 from tests.support.server import ServerProcess, start_server
 
 pytestmark = pytest.mark.slow
+
+CENTURY_MS = 100 * 365 * 86_400_000
+"""An archive's age at which a history with old dates is not forgotten."""
 
 
 class Shop:
@@ -137,6 +142,48 @@ def query(lake: Path, sql: str) -> list[tuple[Any, ...]]:
     tables = {name: f"read_parquet('{lake / name}/**/*.parquet', union_by_name=true)" for name in TABLES}
     with duckdb.connect() as connection:
         return connection.execute(sql.format(**tables)).fetchall()
+
+
+def look(lake: Path) -> None:
+    """Whatever moment it is: files are whole and are tables' own, and no row is there twice."""
+    for name in TABLES:
+        files = [path for path in (lake / name).rglob("*") if path.is_file()]
+        assert {path.suffix for path in files} <= {".parquet"}, files
+        assert all(not path.name.startswith((".", "_")) for path in files)
+    keys = {"events": '"offset"', "messages": "seq", "queue_minutes": "tenant, queue, minute"}
+    for name, key in keys.items():
+        if any((lake / name).rglob("*.parquet")):
+            assert query(lake, f"SELECT {key} FROM {{{name}}} GROUP BY ALL HAVING count(*) > 1") == []
+
+
+def test_a_pipeline_that_is_killed_again_and_again_leaves_exact_tables_that_anybody_can_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, chance = tmp_path / "lake", random.Random(7)
+    make(tmp_path / "data", events=12_000, seed=5, until=1_790_000_000_000)
+    with start_server(tmp_path, archive_age_ms=CENTURY_MS) as server:
+        shop = Journal(server.url, server.token)
+        arguments = ["-m", "tests.spark.jobs.run_pipeline", "local[2]", server.url, server.token, "4000", str(lake)]
+        driver = Driver(arguments, tmp_path / "job.log")
+        for batch in range(3):
+            driver.start()
+            deadline = time.monotonic() + 120
+            while begun(lake / CHECKPOINT) < batch and time.monotonic() < deadline:
+                time.sleep(0.02)  # another process is at work: there is no clock of ours to move
+            time.sleep(chance.uniform(0, 4))
+            driver.kill()
+            look(lake)
+        run_job(arguments, log=tmp_path / "job.log")
+        look(lake)
+        span = shop.spans()[0]
+        events = [e for batch in shop.read(span.oldest, span.next, Wanted(NAMES)) for e in batch.to_pylist()]
+    kept = Lake(spark, lake)
+    (count,) = query(lake, 'SELECT max("offset") + 1 FROM {events}')[0]
+    assert 12_000 <= count <= len(events)
+    check(kept, events[:count])
+    sums = "sum(sent), sum(acked), sum(backlog), sum(oldest_age_ms), count(*)"
+    ours = read(kept, "queue_minutes").selectExpr(*sums.split(", ")).first()
+    assert query(lake, f"SELECT {sums} FROM {{queue_minutes}}") == [tuple(ours or ())]
 
 
 def test_the_command_takes_in_what_there_is_and_says_how_much(shop: Shop, tmp_path: Path) -> None:

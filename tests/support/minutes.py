@@ -1,5 +1,6 @@
 """`messages` and `queue_minutes` computed from the journal in plain Python, one event after the other."""
 
+import bisect
 import json
 import math
 from collections import defaultdict
@@ -115,6 +116,15 @@ def ranked(values: list[int], share: float) -> int | None:
     if not values:
         return None
     return sorted(values)[max(0, math.ceil(len(values) * share) - 1)]
+
+
+def near(values: list[int], found: int | None, share: float, *, by: float) -> bool:
+    """Whether it is one of the values, and its rank among them so near to the share."""
+    ordered = sorted(values)
+    if found is None or found not in values:
+        return False
+    first, last = bisect.bisect_left(ordered, found) / len(values), bisect.bisect_right(ordered, found) / len(values)
+    return first - by <= share <= last + by
 
 
 def deaths(events: Iterable[Event]) -> list[tuple[int, int, str, str, str]]:
