@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "journal": {"core", "clock", "storage.base"},
     "lake": {"core", "clock", "journal", "storage.base"},
     "report": {"core", "lake"},
-    "spark": {"clock", "journal.schema", "core.shards"},
+    "spark": {"clock", "journal.schema", "core.shards", "core.billing"},
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
     "auth": OUR_WORDS | {"config", "web"},
