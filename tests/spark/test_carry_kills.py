@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from courier.storage.sqlite.care import check
 from tests.spark.killing import dice, run_through
 from tests.spark.test_read_kills import MESSAGES, ROWS_PER_BATCH, body_of, send_all
 from tests.support.server import ServerProcess, start_server
+from tests.support.stores import check
 
 pytestmark = pytest.mark.slow
 
@@ -25,8 +25,8 @@ def everything_in(server: ServerProcess, queue: str) -> list[tuple[str, int]]:
         after = f"&after={page['next']}"
 
 
-def test_a_queue_is_carried_into_another_exactly_through_eight_kills(tmp_path: Path) -> None:
-    with start_server(tmp_path) as server:
+def test_a_queue_is_carried_into_another_exactly_through_eight_kills(tmp_path: Path, engine: str) -> None:
+    with start_server(tmp_path, engine=engine) as server:
         send_all(server, "orders")
         assert server.session.post(f"{server.url}{QUEUES}", json={"name": "copies"}, timeout=30).status_code == 201
         out = tmp_path / "out"
@@ -40,4 +40,4 @@ def test_a_queue_is_carried_into_another_exactly_through_eight_kills(tmp_path: P
         left = server.session.get(f"{server.url}{QUEUES}/orders/counters", timeout=30).json()
         assert (left["total_count"], left["acked_count"]) == (0, MESSAGES)
         assert server.stop() == 0
-    assert check(tmp_path / "data") == []
+        assert check(server.data, engine) == []

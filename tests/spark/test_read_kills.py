@@ -31,8 +31,8 @@ def send_all(server: ServerProcess, queue: str) -> None:
         assert answer.status_code == 200, answer.text
 
 
-def test_a_stream_of_messages_is_exact_through_eight_kills(spark: SparkSession, tmp_path: Path) -> None:
-    with start_server(tmp_path, archive_segment_ms=700, archive_segment_bytes=2_000_000) as server:
+def test_a_stream_of_messages_is_exact_through_eight_kills(spark: SparkSession, tmp_path: Path, engine: str) -> None:
+    with start_server(tmp_path, engine=engine, archive_segment_ms=700, archive_segment_bytes=2_000_000) as server:
         send_all(server, "orders")
         out = tmp_path / "out"
         command = ["-m", "tests.spark.jobs.read_messages", "local[2]", server.url, server.token, "orders"]
