@@ -241,7 +241,7 @@ async def test_reading_goes_on_while_sealing_does(shelf: Shelf, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("shelf", ["sqlite"], indirect=True)
-async def test_reading_goes_on_while_files_are_sealed_in_its_midst(
+async def test_reading_from_sqlite_goes_on_while_it_is_sealed_in_its_midst(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine that reads in a thread, where events can be trimmed after it has begun."""
