@@ -43,8 +43,12 @@ class Past:
 
     async def offset_at(self, at: int) -> int:
         """The offset of the first event of that instant or later; the next offset when there is none."""
-        found = await self._archive.offset_at(at) if self._archive is not None else None
-        return await self._store.offset_at(at) if found is None else found
+        offset = await self._store.offset_at(at)  # first: what is sealed and trimmed meanwhile is in the archive then
+        if self._archive is None:
+            return offset
+        await self._archive.catch_up(await self._store.span())
+        found = await self._archive.offset_at(at)
+        return offset if found is None else found
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         """Events from `start` on, up to `limit` but perhaps fewer; none only at the end. Raises OffsetGone."""
