@@ -1,18 +1,21 @@
 """One batch of events into every table. Doing it again, after a crash anywhere in it, changes nothing.
 
-The events are written first and read back as Parquet, a few columns at a time. What happened to messages is folded
-into the parts of `messages` that it touches; all that the other tables need of messages is read from those parts.
+The events are in their table already, and counted. They are folded into the parts of `messages` that they touch; what
+the other tables need to know comes from the counts and from those parts.
 """
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from courier.spark.lake import Lake
+from courier.spark.shares import Share, fold_share, known_files, share_out
 from courier.spark.stores.base import Part
 from courier.spark.tables import (
     dead_letters,
@@ -25,72 +28,73 @@ from courier.spark.tables import (
 from courier.spark.tables import (
     events as event_table,
 )
-from courier.spark.tables.columns import HOUR_MS, hour_number
+from courier.spark.tables.columns import DAY_MS, HOUR_MS, NUMBER, struct
+from courier.spark.tables.tally import is_hidden
+from courier.spark.taking import EVENTS
+from courier.spark.tasks import spread
 
-EVENTS, MESSAGES, QUEUE_MINUTES = "events", "messages", "queue_minutes"
+MESSAGES, QUEUE_MINUTES = "messages", "queue_minutes"
 LISTENER_MINUTES, DEAD_LETTERS, TENANT_USAGE = "listener_minutes", "dead_letters", "tenant_usage"
 WAITING = "_waiting"
 TABLES = (EVENTS, MESSAGES, QUEUE_MINUTES, LISTENER_MINUTES, DEAD_LETTERS, TENANT_USAGE)
 HOURLY = ("day", "hour")
-MOST_PER_TASK = 4
-"""How many times more tasks than cores a fold is spread over, so that a large bucket holds up few others."""
+WRITTEN = struct(bucket=NUMBER)
 
 
 class Extent(NamedTuple):
     """What a batch touches: buckets of messages, and hours since the epoch, of queues and of listeners."""
 
-    buckets: list[int]
+    buckets: dict[int, int]
+    """With how many events each."""
     hours: list[int]
     listener_hours: list[int]
     days: list[int]
 
 
-def refresh(lake: Lake, happened: DataFrame, batch: int) -> None:
-    """Bring a batch into the tables, one after the other."""
-    events = lake.store.append(EVENTS, event_table.to_table(happened), batch)
-    extent = _extent(events)
-    refresh_messages(lake, event_table.of_messages(events), extent, batch)
+def refresh(lake: Lake, tally: pa.Table, batch: int) -> None:
+    """Bring a batch whose events are in the table into the others, one after the other."""
+    extent = _extent(tally)
+    counted = lake.spark.createDataFrame(tally)
+    refresh_messages(lake, extent, batch)
     touched = lake.store.read(MESSAGES, messages.SCHEMA, _buckets(extent))
     refresh_waiting(lake, touched, extent, batch)
-    refresh_queue_minutes(lake, event_table.of_messages(events), touched, extent, batch)
+    refresh_queue_minutes(lake, counted, touched, extent, batch)
     refresh_dead_letters(lake, touched, batch)
-    refresh_listener_minutes(lake, event_table.of_listeners(events), extent, batch)
-    refresh_tenant_usage(lake, events, extent, batch)
+    refresh_listener_minutes(lake, counted, extent, batch)
+    refresh_tenant_usage(lake, counted, extent, batch)
 
 
-def _extent(events: DataFrame) -> Extent:
-    narrow = events.where(f.col("seq").isNotNull() | f.col("kind").isin(*tenant_usage.REQUESTS)).select(
-        event_table.is_hidden().alias("hidden"),
-        f.col("seq").isNotNull().alias("of_message"),
-        messages.bucket_of("seq"),
-        hour_number("at").alias("hour"),
+def _extent(tally: pa.Table) -> Extent:
+    hidden, of_message = is_hidden(tally), pc.is_valid(tally["bucket"])
+    seen, delivered = (tally.filter(chosen) for chosen in (pc.and_not(of_message, hidden), hidden))
+    weights = seen.group_by("bucket").aggregate([("count", "sum")]).to_pydict()
+    hours, days = (
+        _each(rows["minute"], length) for rows, length in ((seen, HOUR_MS), (tally.filter(pc.invert(hidden)), DAY_MS))
     )
-    hidden, of_message = f.col("hidden"), f.col("of_message")
-    row = narrow.agg(
-        _each(f.col("bucket"), of_message & ~hidden),
-        _each(f.col("hour"), of_message & ~hidden),
-        _each(f.col("hour"), of_message & hidden),
-        _each(f.expr("hour div 24"), ~hidden),
-    ).first()
-    return Extent(*([], [], [], []) if row is None else row)
+    return Extent(
+        buckets=dict(sorted(zip(weights["bucket"], weights["count_sum"], strict=True))),
+        hours=hours,
+        listener_hours=_each(delivered["minute"], HOUR_MS),
+        days=days,
+    )
 
 
-def _each(value: Column, condition: Column) -> Column:
-    return f.sort_array(f.collect_set(f.when(condition, value)))
+def _each(instants: pa.ChunkedArray, length_ms: int) -> list[int]:
+    numbers = instants.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy()
+    return sorted({int(number) for number in numbers // length_ms})
 
 
-def refresh_messages(lake: Lake, events: DataFrame, extent: Extent, batch: int) -> None:
-    store, parts = lake.store, _buckets(extent)
-    pending = _pending(lake, MESSAGES, parts, batch)
+def refresh_messages(lake: Lake, extent: Extent, batch: int) -> None:
+    store = lake.store
+    pending = _pending(lake, MESSAGES, _buckets(extent), batch)
     if not pending:
         return
-    known = store.read(MESSAGES, messages.SCHEMA, pending)
-    if len(pending) < len(parts):
-        buckets = [_number(part) for part in pending]
-        events = events.where(messages.bucket_of("seq").isin(*buckets))
-    width = max(1, min(len(pending), MOST_PER_TASK * lake.width))
-    rows = messages.fold(known, events, batch=batch, width=width, whole=lake.terms.whole)
-    store.replace(MESSAGES, rows, ["bucket"], pending, batch)
+    draft, events = store.draft(MESSAGES), [str(file) for file in store.batch_files(EVENTS, batch)]
+    files = store.part_files(MESSAGES, pending)
+    lots = share_out({_number(part): extent.buckets[_number(part)] for part in pending}, lake.width)
+    shares = [Share(lot, known_files(files, lot), events, str(draft), batch) for lot in lots]
+    spread(lake.spark, shares, fold_share, WRITTEN).collect()
+    store.put(MESSAGES, draft, messages.SCHEMA, ["bucket"], pending, batch)
 
 
 def refresh_waiting(lake: Lake, touched: DataFrame, extent: Extent, batch: int) -> None:
@@ -104,14 +108,14 @@ def refresh_waiting(lake: Lake, touched: DataFrame, extent: Extent, batch: int) 
         lake.store.replace(WAITING, rows.repartition(1), ["shelf"], pending, batch)
 
 
-def refresh_queue_minutes(lake: Lake, events: DataFrame, touched: DataFrame, extent: Extent, batch: int) -> None:
+def refresh_queue_minutes(lake: Lake, tally: DataFrame, touched: DataFrame, extent: Extent, batch: int) -> None:
     """From the batch's first hour on all are written, because a level holds until the next event."""
     if not extent.hours:
         return
     parts = _hours_since(lake, QUEUE_MINUTES, extent.hours)
     pending = _pending(lake, QUEUE_MINUTES, parts, batch)
     known = lake.store.read(QUEUE_MINUTES, queue_minutes.SCHEMA, parts)
-    counted = queue_minutes.count(events)
+    counted = queue_minutes.count(tally)
     left = queue_minutes.leave(messages.stays_ended(touched, batch))
     fresh = [_only(frame, pending, parts) for frame in (counted, left)]
     now = waiting.by_queue(lake.store.read(WAITING, waiting.SCHEMA))
@@ -121,12 +125,12 @@ def refresh_queue_minutes(lake: Lake, events: DataFrame, touched: DataFrame, ext
         lake.store.replace(QUEUE_MINUTES, rows.repartition(1), HOURLY, pending, batch)
 
 
-def refresh_listener_minutes(lake: Lake, events: DataFrame, extent: Extent, batch: int) -> None:
+def refresh_listener_minutes(lake: Lake, tally: DataFrame, extent: Extent, batch: int) -> None:
     parts = [_hour_part(hour) for hour in extent.listener_hours]
     pending = _pending(lake, LISTENER_MINUTES, parts, batch)
     if pending:
         known = lake.store.read(LISTENER_MINUTES, listener_minutes.SCHEMA, pending)
-        counted = _only(listener_minutes.count(events), pending, parts)
+        counted = _only(listener_minutes.count(tally), pending, parts)
         rows = listener_minutes.add(known, counted, batch=batch)
         lake.store.replace(LISTENER_MINUTES, rows.repartition(1), HOURLY, pending, batch)
 
@@ -141,13 +145,12 @@ def refresh_dead_letters(lake: Lake, touched: DataFrame, batch: int) -> None:
         lake.store.replace(DEAD_LETTERS, rows.repartition(1), ["day"], pending, batch)
 
 
-def refresh_tenant_usage(lake: Lake, events: DataFrame, extent: Extent, batch: int) -> None:
+def refresh_tenant_usage(lake: Lake, tally: DataFrame, extent: Extent, batch: int) -> None:
     months = sorted({f"month={_instant(day * 24):%Y-%m}" for day in extent.days})
     pending = _pending(lake, TENANT_USAGE, months, batch)
     if pending:
         known = lake.store.read(TENANT_USAGE, tenant_usage.SCHEMA, pending)
-        asked = events.where(f.col("kind").isin(*tenant_usage.REQUESTS) & ~event_table.is_hidden())
-        rows = tenant_usage.add(known, tenant_usage.count(asked), batch=batch)
+        rows = tenant_usage.add(known, tenant_usage.count(tally), batch=batch)
         rows = rows.where(f.concat(f.lit("month="), "month").isin(*pending))
         lake.store.replace(TENANT_USAGE, rows.repartition(1), ["month"], pending, batch)
 

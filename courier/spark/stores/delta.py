@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from courier.spark.stores.base import BATCH, Part
-from courier.spark.stores.staging import clear, stage, staged_parts, sync
+from courier.spark.stores.staging import clear, draft, stage, staged_parts, sync
 
 APP = "courier-pipeline"
 
@@ -33,21 +33,42 @@ class DeltaStore:
 
     # -- logs -------------------------------------------------------------------------------------------------
 
-    def append(self, table: str, frame: DataFrame, batch: int) -> DataFrame:
-        part = f"{BATCH}={batch:08d}"
-        if not self._has(table, batch):
-            staged = stage(self.root, table, frame)
-            schema = StructType([*frame.schema.fields]).add(BATCH, "string")
-            self._commit(table, schema, [BATCH], {part: sorted(staged.glob("*.parquet"))}, [part], batch)
-            clear(staged)
-        return self.read(table, frame.schema, [part])
+    def draft(self, table: str) -> Path:
+        return draft(self.root, table)
+
+    def add(self, table: str, draft: Path, schema: StructType, batch: int) -> None:
+        plain = StructType([field for field in schema if field.name != BATCH]).add(BATCH, "string")
+        part = _batch_part(batch)
+        self._commit(table, plain, [BATCH], {part: sorted(draft.glob("*.parquet"))}, [part], batch)
+        clear(draft)
+
+    def has(self, table: str, batch: int) -> bool:
+        opened = self._open(table)
+        last = opened.transaction_version(APP) if opened is not None else None
+        return last is not None and last >= batch
+
+    def batch_files(self, table: str, batch: int) -> list[Path]:
+        part = _batch_part(batch)
+        return self.part_files(table, [part]).get(part, [])
 
     # -- parts ------------------------------------------------------------------------------------------------
 
+    def put(
+        self, table: str, draft: Path, schema: StructType, by: Sequence[str], parts: Iterable[Part], batch: int
+    ) -> None:
+        self._commit(table, schema, by, dict(staged_parts(draft)), list(parts), batch)
+        clear(draft)
+
     def replace(self, table: str, frame: DataFrame, by: Sequence[str], parts: Iterable[Part], batch: int) -> None:
-        staged = stage(self.root, table, frame, by)
-        self._commit(table, frame.schema, by, dict(staged_parts(staged)), list(parts), batch)
-        clear(staged)
+        self.put(table, stage(self.root, table, frame, by), frame.schema, by, parts, batch)
+
+    def part_files(self, table: str, parts: Iterable[Part]) -> dict[Part, list[Path]]:
+        wanted = set(parts)
+        found: dict[Part, list[Path]] = {}
+        for path in self._files(table):
+            if _part_of(path) in wanted:
+                found.setdefault(_part_of(path), []).append(self.root / table / path)
+        return found
 
     def read(self, table: str, schema: StructType, parts: Iterable[Part] | None = None) -> DataFrame:
         base, wanted = self.root / table, None if parts is None else set(parts)
@@ -61,7 +82,7 @@ class DeltaStore:
         return sorted({_part_of(path) for path in self._files(table)})
 
     def done(self, table: str, parts: Iterable[Part], batch: int) -> set[Part]:
-        return set(parts) if self._has(table, batch) else set()
+        return set(parts) if self.has(table, batch) else set()
 
     # -- care -------------------------------------------------------------------------------------------------
 
@@ -88,11 +109,6 @@ class DeltaStore:
             return []
         base = f"{(self.root / table).as_posix()}/"
         return sorted(unquote(uri).removeprefix("file://").removeprefix(base) for uri in opened.file_uris())
-
-    def _has(self, table: str, batch: int) -> bool:
-        opened = self._open(table)
-        last = opened.transaction_version(APP) if opened is not None else None
-        return last is not None and last >= batch
 
     def _commit(
         self,
@@ -143,6 +159,10 @@ class DeltaStore:
         size = (self.root / table / path).stat().st_size
         values = _values(_part_of(path))
         return RemoveAction(path=path, data_change=True, deletion_timestamp=now, size=size, partition_values=values)
+
+
+def _batch_part(batch: int) -> Part:
+    return f"{BATCH}={batch:08d}"
 
 
 def _part_of(path: str) -> Part:

@@ -15,6 +15,7 @@ from pyspark.sql.types import (
 TEXT, NUMBER, INSTANT, BYTES = StringType(), LongType(), TimestampType(), BinaryType()
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
 
 
 def struct(**columns: DataType) -> StructType:
@@ -35,11 +36,6 @@ def count_of(condition: Column) -> Column:
 def minute_of(instant: str) -> Column:
     """Arithmetic, because the calendar's own function is far slower."""
     return f.timestamp_millis(f.expr(f"unix_millis({instant}) div {MINUTE_MS} * {MINUTE_MS}"))
-
-
-def hour_number(instant: str) -> Column:
-    """Hours since the epoch."""
-    return f.expr(f"unix_millis({instant}) div {HOUR_MS}")
 
 
 def with_hours(rows: DataFrame, instant: str) -> DataFrame:

@@ -4,7 +4,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from courier.spark.tables import latency
-from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, as_schema, count_of, minute_of, struct, with_hours
+from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, as_schema, count_of, struct, with_hours
+from courier.spark.tables.events import is_hidden
 
 VERDICTS = ("delivered", "retry", "dead", "gone", "unknown")
 ADDED = ("attempts", *VERDICTS, "failed")
@@ -23,23 +24,18 @@ SCHEMA = struct(
 KEY = ("tenant", "listener", "minute")
 
 
-def attempts(events: DataFrame) -> DataFrame:
+def attempts(tally: DataFrame) -> DataFrame:
     """Each attempt that ended; the queue of a listener is named for it, and an ended lease for an unknown outcome."""
-    tried = events.where(f.col("kind").isin(*ENDS) & f.get_json_object("detail", "$.untried").isNull())
-    return tried.select(
-        "tenant",
-        f.regexp_extract("queue", "^~([^/]*)", 1).alias("listener"),
-        minute_of("at").alias("minute"),
-        f.coalesce(f.get_json_object("detail", "$.verdict"), f.lit("unknown")).alias("verdict"),
-        f.get_json_object("detail", "$.latency_ms").cast("bigint").alias("latency_ms"),
-    )
+    each = f.explode(f.array_repeat("latency_ms", f.col("count").cast("int"))).alias("latency_ms")
+    listener = f.regexp_extract("queue", "^~([^/]*)", 1).alias("listener")
+    return tally.where(is_hidden()).select("tenant", listener, "minute", "verdict", each)
 
 
-def count(events: DataFrame) -> DataFrame:
+def count(tally: DataFrame) -> DataFrame:
     verdict = f.col("verdict")
     counted = [count_of(verdict == name).alias(name) for name in VERDICTS]
     return (
-        attempts(events)
+        attempts(tally)
         .groupBy(*KEY)
         .agg(
             f.count("*").alias("attempts"),

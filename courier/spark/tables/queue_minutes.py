@@ -10,12 +10,11 @@ from courier.spark.tables.columns import (
     NUMBER,
     TEXT,
     as_schema,
-    count_of,
     minute_of,
     struct,
     with_hours,
 )
-from courier.spark.tables.events import target
+from courier.spark.tables.events import is_hidden
 
 COUNTS = {
     "sent": ("sent",),
@@ -53,18 +52,15 @@ SCHEMA = struct(
 KEY = ("tenant", "queue", "minute")
 
 
-def count(events: DataFrame) -> DataFrame:
+def count(tally: DataFrame) -> DataFrame:
     """What happened in each queue and minute; a message that passes on counts in both queues."""
-    kind = f.col("kind")
-    counted = [count_of(kind.isin(*kinds)).alias(name) for name, kinds in COUNTS.items()]
-    size = f.sum(f.when(kind == "sent", f.col("size")).otherwise(0)).alias("bytes")
-    passing = count_of(f.col("target").isNotNull()).alias("passing")
-    narrow = events.select("tenant", "queue", minute_of("at").alias("minute"), target().alias("target"), "kind", "size")
-    here = narrow.groupBy(*KEY, "target").agg(*counted, size, passing)
-    there = here.where(f.col("target").isNotNull()).select(
-        "tenant", f.col("target").alias("queue"), "minute", f.col("passing").alias(ARRIVED)
-    )
-    return here.drop("target", "passing").unionByName(there, allowMissingColumns=True)
+    kind, times = f.col("kind"), f.col("count")
+    seen = tally.where(f.col("bucket").isNotNull() & ~is_hidden())
+    counted = [f.sum(f.when(kind.isin(*kinds), times).otherwise(0)).alias(name) for name, kinds in COUNTS.items()]
+    size = f.sum(f.when(kind == "sent", f.col("bytes")).otherwise(0)).alias("bytes")
+    there = seen.where(f.col("target").isNotNull()).groupBy("tenant", f.col("target").alias("queue"), "minute")
+    arrived = there.agg(f.sum(times).alias(ARRIVED))
+    return seen.groupBy(*KEY).agg(*counted, size).unionByName(arrived, allowMissingColumns=True)
 
 
 def leave(stays: DataFrame) -> DataFrame:

@@ -1,11 +1,13 @@
 """`tenant_usage`: what each tenant used on each day, as it could be charged for."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from courier.spark.tables.columns import NUMBER, TEXT, as_schema, count_of, struct
+from courier.spark.tables.columns import NUMBER, TEXT, as_schema, struct
+from courier.spark.tables.events import is_hidden
 
-REQUESTS = ("sent", "received", "acked", "released", "extended", "published")
+PUBLISHED = "published"
+REQUESTS = ("sent", "received", "acked", "released", "extended", PUBLISHED)
 """What somebody asked for. A batch of ten is ten, and an empty poll none: the journal holds no more."""
 UNIT_BYTES = 100_000
 """A billable unit is so much received, and at least one for each message."""
@@ -15,22 +17,22 @@ SCHEMA = struct(tenant=TEXT, day=TEXT, **dict.fromkeys(ADDED, NUMBER), batch=NUM
 KEY = ("tenant", "day")
 
 
-def count(events: DataFrame) -> DataFrame:
+def count(tally: DataFrame) -> DataFrame:
     """Events of messages in queues that people see, and of exchanges."""
-    kind, size = f.col("kind"), f.coalesce("size", f.lit(0))
-    units = f.greatest(f.ceil(size / UNIT_BYTES), f.lit(1))
-    copies = f.when(kind == "published", f.get_json_object("detail", "$.queue_count").cast("bigint")).otherwise(0)
-    day = f.expr("unix_millis(at) div 86400000").alias("day_number")
-    by_day = events.groupBy("tenant", day).agg(
+    kind, times = f.col("kind"), f.col("count")
+    asked = tally.where(kind.isin(*REQUESTS) & ~f.coalesce(is_hidden(), f.lit(False)))
+    return asked.groupBy("tenant", f.date_format("minute", "yyyy-MM-dd").alias("day")).agg(
         # The copies that an exchange makes are told as sent one by one, but nobody asked for each of them.
-        (count_of(kind.isin(*REQUESTS)) - f.sum(f.coalesce(copies, f.lit(0)))).alias("requests"),
-        count_of(kind == "sent").alias("messages"),
-        count_of(kind == "received").alias("received"),
-        f.sum(f.when(kind.isin("sent", "received"), size).otherwise(0)).alias("bytes"),
-        f.sum(f.when(kind == "received", units).otherwise(0)).alias("billable_units"),
+        (f.sum(times) - f.sum("copies")).alias("requests"),
+        _sum_of(times, kind == "sent").alias("messages"),
+        _sum_of(times, kind == "received").alias("received"),
+        _sum_of(f.col("bytes"), kind.isin("sent", "received")).alias("bytes"),
+        _sum_of(f.col("units"), kind == "received").alias("billable_units"),
     )
-    day_text = f.date_format(f.timestamp_millis(f.col("day_number") * 86_400_000), "yyyy-MM-dd")
-    return by_day.withColumn("day", day_text).drop("day_number")
+
+
+def _sum_of(value: Column, condition: Column) -> Column:
+    return f.sum(f.when(condition, value).otherwise(0))
 
 
 def add(known: DataFrame, counted: DataFrame, *, batch: int) -> DataFrame:

@@ -1,0 +1,115 @@
+"""What happened, counted: by queue, minute, kind and bucket of messages. All tables but `messages` grow from it.
+
+A file of events is counted where it is read. What the counts keep apart is only what some table must tell apart.
+"""
+
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from courier.spark.tables.columns import INSTANT, MINUTE_MS, NUMBER, TEXT, struct
+from courier.spark.tables.events import HIDDEN, PASSES
+from courier.spark.tables.listener_minutes import ENDS as ATTEMPT_ENDS
+from courier.spark.tables.messages import BUCKET
+from courier.spark.tables.tenant_usage import PUBLISHED, REQUESTS, UNIT_BYTES
+
+KEY = ("tenant", "queue", "minute", "kind", "bucket", "target", "verdict", "latency_ms")
+SUMS = ("count", "bytes", "units", "copies")
+SCHEMA = struct(
+    tenant=TEXT,
+    queue=TEXT,
+    minute=INSTANT,
+    kind=TEXT,
+    bucket=NUMBER,
+    target=TEXT,
+    verdict=TEXT,
+    latency_ms=NUMBER,
+    **dict.fromkeys(SUMS, NUMBER),
+)
+COLUMNS = ("kind", "at", "tenant", "queue", "seq", "size", "detail")
+"""Of the events, what is looked at."""
+MINUTE_US = MINUTE_MS * 1_000
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def count(events: pa.Table) -> pa.Table:
+    """Events of messages that people see, of deliveries that ended, and requests that are about no message."""
+    events = _chosen(events)
+    told = _told(events)
+    keys = {
+        "tenant": events["tenant"],
+        "queue": events["queue"],
+        "minute": _minutes(events["at"]),
+        "kind": events["kind"],
+        "bucket": _buckets(events["seq"]),
+    }
+
+    size = pc.fill_null(events["size"], 0)
+    sums = {"count": pa.repeat(pa.scalar(1, pa.int64()), len(events)), "bytes": size, "units": _units(size)}
+    rows = pa.table({**keys, **told, **sums}).filter(pc.invert(told["untried"]))
+    grouped = rows.group_by(list(KEY)).aggregate([(name, "sum") for name in SUMS])
+    return grouped.rename_columns([*KEY, *SUMS])
+
+
+def _chosen(events: pa.Table) -> pa.Table:
+
+    hidden = is_hidden(events)
+    of_message = pc.is_valid(events["seq"])
+    asked = pc.is_in(events["kind"], pa.array(REQUESTS))
+    attempt = pc.is_in(events["kind"], pa.array(ATTEMPT_ENDS))
+    shown = pc.and_not(pc.or_(of_message, asked), hidden)
+    return events.filter(pc.or_(shown, pc.and_(pc.and_(hidden, of_message), attempt)))
+
+
+def is_hidden(events: pa.Table) -> Any:
+
+    return pc.fill_null(pc.starts_with(events["queue"], HIDDEN), False)
+
+
+def _told(events: pa.Table) -> dict[str, pa.Array]:
+    """What only the details of few events tell."""
+
+    hidden = is_hidden(events)
+    looked = pc.or_(hidden, pc.is_in(events["kind"], pa.array((*PASSES, PUBLISHED)))).combine_chunks()
+    rows = events.select(["queue", "kind", "detail"]).filter(looked).to_pylist()
+    details = [_decode(row["detail"]) if row["detail"] else {} for row in rows]
+    delivered = [(row["queue"] or "").startswith(HIDDEN) for row in rows]
+    found = {
+        "target": pa.array((one.get("target") for one in details), pa.string()),
+        "verdict": pa.array(
+            (one.get("verdict", "unknown") if mine else None for one, mine in zip(details, delivered, strict=True)),
+            pa.string(),
+        ),
+        "latency_ms": pa.array((one.get("latency_ms") for one in details), pa.int64()),
+        "copies": pa.array((one.get("queue_count") or 0 for one in details), pa.int64()),
+        "untried": pa.array(("untried" in one for one in details), pa.bool_()),
+    }
+    blank = {"copies": 0, "untried": False}
+    return {
+        name: pc.replace_with_mask(
+            pa.repeat(pa.scalar(blank.get(name), values.type), len(events)),
+            looked,
+            values,
+        )
+        for name, values in found.items()
+    }
+
+
+def _minutes(at: Any) -> Any:
+
+    instants = at.combine_chunks().cast(pa.int64()).to_numpy()
+    return pa.array(instants // MINUTE_US * MINUTE_US).cast(at.type)
+
+
+def _buckets(seq: Any) -> Any:
+
+    return pc.divide(seq, BUCKET)  # of whole numbers that are not negative
+
+
+def _units(size: Any) -> Any:
+    """Billable units: so much received at a time, and at least one."""
+
+    return pc.max_element_wise(pc.divide(pc.add(size, UNIT_BYTES - 1), UNIT_BYTES), 1)
