@@ -53,6 +53,17 @@ async def test_stages_are_published_together_in_the_order_in_which_they_are_name
     assert await held(rig) == [b"1", b"2", b"3"]
 
 
+async def test_what_is_sent_after_a_publication_comes_after_it(rig: Rig) -> None:
+    await rig.create("orders")
+    for body in (b"1", b"2", b"3"):
+        await rig.send("orders", body)
+    await stage(rig, b"4", b"5")
+    assert await publish(rig, "s1") == 2
+    for body in (b"6", b"7"):
+        await rig.send("orders", body)
+    assert await held(rig) == [b"1", b"2", b"3", b"4", b"5", b"6", b"7"]
+
+
 async def test_a_number_is_published_once(rig: Rig) -> None:
     await rig.create("orders")
     await stage(rig, b"1")

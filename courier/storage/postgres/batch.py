@@ -112,6 +112,7 @@ class Batch:
         for (seqs,) in answers.get("seqs", []):
             count = self._parcel_count() - len(self._own_seqs)
             self._own_seqs += seqs[:count]
+            self._seqs.given(seqs[:count])
             self._seqs.add(seqs[count:])
         for key, dedup_id, until_at, seq, message_id in answers.get("dedup", []):
             self._memory[key, dedup_id] = until_at, seq, message_id

@@ -14,6 +14,7 @@ from courier.storage.postgres.agenda import Agenda
 from courier.storage.postgres.link import Step
 from courier.storage.postgres.marks import Marks
 from courier.storage.postgres.queries import Q
+from courier.storage.postgres.seqs import Seqs
 from courier.storage.postgres.transaction import Transaction
 
 NOTICE_SECONDS = 0.01
@@ -35,6 +36,7 @@ class Circle:
         self.signals = signals
         self.agenda = Agenda()
         self.marks = Marks(asyncio.get_running_loop().time)
+        self.seqs = Seqs(asyncio.get_running_loop().time)
         self.metrics = Metrics()
         self.space = 0
         self.catalog_version = 0

@@ -18,7 +18,6 @@ from courier.storage.postgres.batch import Again
 from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.lane import Lane, Waiting
 from courier.storage.postgres.orders import Order, Pass, Receive
-from courier.storage.postgres.seqs import Seqs
 
 MOST_ORDERS = 1_000
 MOST_MESSAGES = 2_000
@@ -39,7 +38,6 @@ class GroupCommit:
         self.failure: str | None = None
         self.circle = circle
         self.sealer = sealer
-        self.seqs = Seqs(asyncio.get_running_loop().time)
         self.retry_at = 0.0
         self._pending: list[Waiting] = []
         self._idle = [Lane(self) for _ in range(LANES)]

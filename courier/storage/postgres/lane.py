@@ -15,7 +15,6 @@ from courier.storage.postgres.batch import Batch, Overtaken
 from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.link import Connection, connect, is_collision, is_usable, refusal
 from courier.storage.postgres.orders import Order
-from courier.storage.postgres.seqs import Seqs
 from courier.storage.postgres.transaction import StaleCatalog, Transaction
 
 TRIES = 8
@@ -31,7 +30,6 @@ class Group(Protocol):
 
     circle: Circle
     sealer: Sealer
-    seqs: Seqs
     failure: str | None
     retry_at: float
 
@@ -107,7 +105,7 @@ class Lane:
         group, circle = self._group, self._circle
         begun = perf_counter()
         tx = Transaction(connection, circle.space, circle.marks)
-        batch = Batch(tx, orders, circle.directory, group.sealer, group.seqs, short_acks=short_acks)
+        batch = Batch(tx, orders, circle.directory, group.sealer, circle.seqs, short_acks=short_acks)
         outcomes = await batch.run(circle.catalog_version)
         started = perf_counter()
         wrote = await tx.commit(circle.notice)

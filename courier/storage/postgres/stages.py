@@ -100,6 +100,7 @@ class Stages:
             steps.append((Q.read_dedup, {"keys": numbers(k for k, _ in keys), "ids": blobs(i for _, i in keys)}))
         await tx.flush()
         ((seqs,),), *remembered = await tx.ask(*steps)
+        self._circle.seqs.given(seqs)
         memory: Memory = {(key, id_): tuple(kept) for rows in remembered for key, id_, *kept in rows}
         intake = Intake(
             tx, self._directory, self.sealer, seqs=iter(seqs), memory=memory, now=now,

@@ -278,7 +278,7 @@ class PostgresStore(Claims, Stages):
 
     async def last_seq(self, queue: Queue) -> int:
         ((seq,),) = await self._pool.ask_one(Q.last_seq)
-        return self._commit.seqs.newest(int(seq))
+        return self._circle.seqs.newest(int(seq))
 
     def _known(self, queue: Queue) -> Queue:
         live = self._directory.queue_of_key(queue.key)
