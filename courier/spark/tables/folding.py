@@ -4,10 +4,10 @@ A bucket has a place for each of its messages, so that all is done by placing: t
 placed into an array is the one that stays. Events come in the order of their offsets.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -26,8 +26,6 @@ COLUMNS = ("offset", "kind", "at", *FACTS, "attempt", "detail")
 COUNTS = {"attempts": "received", "released": "released", "expired": "lease_expired"}
 MS_US = 1_000
 NEVER = np.iinfo(np.int64).max
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def fold(known: pa.Table, events: pa.Table, *, bucket: int, batch: int) -> pa.Table:
@@ -66,7 +64,7 @@ class Happened:
         return touched, newest[touched]
 
     def details(self, numbers: Places) -> list[dict[str, Any]]:
-        return [_decode(text) if text else {} for text in self.events["detail"].take(numbers).to_pylist()]
+        return [json.loads(text) if text else {} for text in self.events["detail"].take(numbers).to_pylist()]
 
 
 def _with_new(known: pa.Table, events: pa.Table, first_seq: int) -> tuple[pa.Table, Places]:
