@@ -26,6 +26,8 @@ SETTINGS = {
 }
 """What anybody would set on a machine that is PostgreSQL's; all else, and so every promise, as it comes."""
 
+MESSAGE = f'{{"body": "{BODY}"}}'
+
 
 class Done(NamedTuple):
     """How often pgbench got through a script, and how often a second."""
@@ -66,25 +68,29 @@ class Pgmq:
         ((waiting,),) = self.cluster.execute("SELECT count(*) FROM pgmq.q_orders")
         assert isinstance(waiting, int)
         if waiting < count:
-            message = f'\'{{"body": "{BODY}"}}\'::jsonb'
-            self.cluster.execute(
-                f"SELECT count(*) FROM pgmq.send_batch('orders', array_fill({message}, ARRAY[{count - waiting}]))"
-            )
+            messages = f"array_fill('{MESSAGE}'::jsonb, ARRAY[{count - waiting}])"
+            self.cluster.execute(f"SELECT count(*) FROM pgmq.send_batch('orders', {messages})")
 
     def run(self, script: str, *, clients: int, seconds: int, limit: int = 1) -> "Done":
         """The script again and again, by so many clients; its clock runs while they connect, so it may need longer."""
-        text = (SCRIPTS / f"{script}.sql").read_text().replace("BODY", BODY).replace("LIMIT", str(limit))
-        path = self._directory / f"{script}-{limit}.sql"
-        path.write_text(text)
+        given = _variables(script, limit)
         connecting = clients // CONNECTS_A_SECOND
         for patience in (1, 4, 16):
-            done = self._pgbench(path, clients, seconds + patience * connecting)
+            done = self._pgbench(script, given, clients, seconds + patience * connecting)
             if done.count:
                 break
         return done
 
-    def _pgbench(self, path: Path, clients: int, seconds: int) -> "Done":
-        command = [program("pgbench"), "--no-vacuum", "--protocol", "prepared", "--file", str(path)]
+    def _pgbench(self, script: str, given: dict[str, str], clients: int, seconds: int) -> "Done":
+        command = [
+            program("pgbench"),
+            "--no-vacuum",
+            "--protocol",
+            "prepared",
+            "--file",
+            str(SCRIPTS / f"{script}.sql"),
+        ]
+        command += [f"--define={name}={value}" for name, value in given.items()]
         command += ["--client", str(clients), "--jobs", "1", "--time", str(seconds)]
         command += ["--host", str(self.cluster.folder), "--username", "courier", "postgres"]
         output = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -107,3 +113,13 @@ class Pgmq:
     def close(self) -> None:
         if "cluster" in self.__dict__:
             self.cluster.remove()
+
+
+def _variables(script: str, limit: int) -> dict[str, str]:
+    """What the script is given; pgbench binds it as a client would, so that the server has to read every message."""
+    if script == "receive":
+        return {"limit": str(limit)}
+    if script == "send":
+        return {"message": MESSAGE}
+    quoted = MESSAGE.replace('"', '\\"')
+    return {"messages": "{" + ",".join([f'"{quoted}"'] * limit) + "}"}

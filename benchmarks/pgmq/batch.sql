@@ -1,1 +1,1 @@
-SELECT pgmq.send_batch('orders', array_fill('{"body": "BODY"}'::jsonb, ARRAY[100]));
+SELECT pgmq.send_batch('orders', (:messages)::jsonb[]);

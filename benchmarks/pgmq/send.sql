@@ -1,1 +1,1 @@
-SELECT pgmq.send('orders', '{"body": "BODY"}'::jsonb);
+SELECT pgmq.send('orders', (:message)::jsonb);

@@ -205,6 +205,24 @@ async def test_one_node_leads_and_another_takes_over(url: str) -> None:
         assert len(await other.events(EventKind.LEASE_EXPIRED)) == 1
 
 
+async def test_what_a_node_hears_late_of_the_past_is_done_before_it_says_what_comes_next(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes(url, count=1) as (node,):
+        queue = await node.create("orders", retention_ms=60_000)
+        await node.send("orders")
+        store = postgres(node)
+        await store.advance(now=node.now)
+        node.clock.advance(ms=1_000)
+
+        async def hear(now: int) -> None:
+            store._circle.agenda.note(queue.key, now - 500)
+
+        monkeypatch.setattr(store, "_forget_stages", hear)
+        due_at = await store.advance(now=node.now)
+        assert due_at == node.now - 1_000 + 60_000
+
+
 async def test_every_duty_is_held_by_one_node_and_spread_over_all(url: str) -> None:
     async with nodes(url, count=3) as rigs:
         stores = [postgres(rig) for rig in rigs]

@@ -323,6 +323,9 @@ class PostgresStore(Claims, Stages):
     # -- time -------------------------------------------------------------------------------------------------
 
     async def advance(self, *, now: int) -> int | None:
+        await self._forget_dedup(now)
+        await self._finish_claims(now)
+        await self._forget_stages(now)
         agenda = self._circle.agenda
         while keys := agenda.take(now, PASS_COUNT):
             try:
@@ -334,10 +337,7 @@ class PostgresStore(Claims, Stages):
                 for key in keys:
                     agenda.note(key, now)  # it is still to be done
                 raise
-        await self._forget_dedup(now)
-        await self._finish_claims(now)
-        await self._forget_stages(now)
-        return agenda.next_at()
+        return agenda.next_at()  # at once: what the watch has heard meanwhile may have happened long ago
 
     async def _pass_time(self, keys: Sequence[int], now: int) -> None:
         if keys:
