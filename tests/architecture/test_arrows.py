@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "claims": OUR_WORDS,
     "stages": OUR_WORDS | {"storage.staging"},
     "upkeep": OUR_WORDS | {"telemetry"},
-    "delivery": OUR_WORDS | {"config", "telemetry"},
+    "delivery": OUR_WORDS | {"config", "telemetry", "journal.merging"},
     "journal": {"core", "clock", "storage.base"},
     "lake": {"core", "clock", "journal", "storage.base"},
     "report": {"core", "lake"},

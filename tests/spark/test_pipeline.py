@@ -13,11 +13,13 @@ from typing import Any
 
 import duckdb
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from courier.cli.simulating import make
 from courier.journal.schema import NAMES
+from courier.lake import tables
 from courier.spark import pipeline, rebuilding
 from courier.spark.journal import Journal, Wanted
 from courier.spark.lake import CHECKPOINT, Lake, Terms
@@ -100,18 +102,23 @@ def test_the_pipeline_goes_on_where_it_was_and_doubles_nothing(
     assert shop.cursor() == len(events) > len(first)
 
 
+@pytest.mark.parametrize("kind", FORMATS)
 def test_a_rebuilt_lake_has_the_same_rows_and_a_compacted_one_too(
-    spark: SparkSession, shop: Shop, tmp_path: Path
+    spark: SparkSession, shop: Shop, tmp_path: Path, kind: str
 ) -> None:
     root = tmp_path / "lake"
-    job, lake = pipeline.Job(shop.journal, root), Lake(spark, root)
-    for _ in range(2):
+    job, lake = pipeline.Job(shop.journal, root, format=kind), Lake(spark, root, Terms(kind))
+    for _ in range(3):
         shop.live()
         pipeline.run(spark, job)
     found = everything(lake)
-    files = set((root / "events").rglob("*.parquet"))
-    assert lake.store.compact("events") == (len(files), 1)
+    files, newest = tables.Lake(root).files("events"), max((root / "events").glob("batch=*"))
+    kept = [file for file in files if file.parent == newest]
+    assert lake.store.compact("events") == (len(files), 1 + len(kept))
     assert everything(lake) == found
+    # The newest batch was left as it is: done again after a kill, it finds its own rows and no others.
+    again = lake.store.append("events", read(lake, "events").drop("batch"), 2)
+    assert again.count() == sum(pq.read_metadata(file).num_rows for file in kept)
     shop.live()
     pipeline.run(spark, job)
     found = everything(lake)

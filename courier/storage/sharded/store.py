@@ -84,7 +84,7 @@ class ShardedStore(Claims, Stages):
 
     @property
     def metrics(self) -> Metrics:
-        return self._home.metrics
+        return Metrics.sum_of(member.engine.metrics for member in self.routing.members.values())
 
     @property
     def unavailable_reason(self) -> str | None:
