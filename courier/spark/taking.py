@@ -13,7 +13,8 @@ from courier.spark.lake import Lake
 from courier.spark.stores.base import BATCH
 from courier.spark.tables import events as event_table
 from courier.spark.tables import tally
-from courier.spark.tasks import RowsWriter, arrow_schema, read_rows, spread
+from courier.spark.tables.columns import arrow_schema
+from courier.spark.tasks import read_rows, spread, write_rows
 
 EVENTS = "events"
 
@@ -46,9 +47,7 @@ def write_events(draft: Path, start: int, batches: Iterator[pa.RecordBatch]) -> 
     """Events of the journal as a file of the table, whose name tells where it begins."""
     schema = arrow_schema(event_table.SCHEMA, without=[BATCH])
     events = event_table.of_journal(batches, schema)
-    writer = RowsWriter(draft / f"part-{start:020d}.parquet", schema)
-    writer.add(events)
-    writer.close()
+    write_rows(draft / f"part-{start:020d}.parquet", events)
     return events
 
 

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 Item = TypeVar("Item")
@@ -42,12 +41,6 @@ def _work_on(
             yield from work(items[number])
 
 
-def arrow_schema(schema: StructType, *, without: Iterable[str] = ()) -> pa.Schema:
-    """A table's columns as its files have them; those that name folders are not in the files."""
-    hidden = set(without)
-    return to_arrow_schema(StructType([field for field in schema if field.name not in hidden]), timezone="UTC")
-
-
 def read_rows(files: Sequence[str], schema: pa.Schema, *, keep: Callable[[Any], Any] | None = None) -> pa.Table:
     """The schema's columns of all rows, or of those to `keep` of each file; a column that a file lacks is null."""
 
@@ -72,21 +65,12 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-class RowsWriter:
-    """A Parquet file that has its name when it is whole and durable; a task that runs twice writes it twice."""
-
-    def __init__(self, file: Path, schema: pa.Schema) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self._file = file
-        self._hidden = file.with_name(f".{file.name}.{os.getpid()}")
-        repeated = [name for name in REPEATED if name in schema.names]
-        self._writer = pq.ParquetWriter(self._hidden, schema, compression="zstd", use_dictionary=repeated)
-
-    def add(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
-
-    def close(self) -> None:
-        self._writer.close()
-        with self._hidden.open("rb") as file:
-            os.fsync(file.fileno())
-        self._hidden.replace(self._file)
+def write_rows(file: Path, rows: pa.Table) -> None:
+    """A file has its name when it is whole and durable; a task that runs twice writes it twice."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    hidden = file.with_name(f".{file.name}.{os.getpid()}")
+    repeated = [name for name in REPEATED if name in rows.column_names]
+    pq.write_table(rows, hidden, row_group_size=ROWS_PER_GROUP, compression="zstd", use_dictionary=repeated)
+    with hidden.open("rb") as written:
+        os.fsync(written.fileno())
+    hidden.replace(file)

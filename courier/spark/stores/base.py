@@ -40,9 +40,6 @@ class TableStore(Protocol):
     ) -> None:
         """Put a draft's files, one for each part, in place of these parts; one that has no file is gone."""
 
-    def replace(self, table: str, frame: DataFrame, by: Sequence[str], parts: Iterable[Part], batch: int) -> None:
-        """Put a frame's rows in place of these parts; all rows of a part must be in one partition of the frame."""
-
     def part_files(self, table: str, parts: Iterable[Part]) -> dict[Part, list[Path]]:
         """The files of those of the parts that there are."""
 

@@ -61,9 +61,6 @@ class DeltaStore:
         self._commit(table, schema, by, dict(staged_parts(draft)), list(parts), batch)
         clear(draft)
 
-    def replace(self, table: str, frame: DataFrame, by: Sequence[str], parts: Iterable[Part], batch: int) -> None:
-        self.put(table, stage(self.root, table, frame, by), frame.schema, by, parts, batch)
-
     def part_files(self, table: str, parts: Iterable[Part]) -> dict[Part, list[Path]]:
         wanted = set(parts)
         found: dict[Part, list[Path]] = {}

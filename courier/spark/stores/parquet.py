@@ -60,9 +60,6 @@ class ParquetStore:
             sync(target.parent)
         clear(draft)
 
-    def replace(self, table: str, frame: DataFrame, by: Sequence[str], parts: Iterable[Part], batch: int) -> None:
-        self.put(table, stage(self.root, table, frame, by), frame.schema, by, parts, batch)
-
     def part_files(self, table: str, parts: Iterable[Part]) -> dict[Part, list[Path]]:
         files = {part: self._file(table, part) for part in parts}
         return {part: [file] for part, file in files.items() if file.exists()}

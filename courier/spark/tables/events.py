@@ -1,10 +1,10 @@
 """`events`: the journal as it happened, with instants as timestamps."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql import functions as f
+import pyarrow.compute as pc
 
 from courier.journal.schema import journal_schema
 from courier.spark.tables.columns import BYTES, INSTANT, NUMBER, TEXT, struct
@@ -41,5 +41,6 @@ def of_journal(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table
     return events.set_column(events.column_names.index("at"), "at", at).select(schema.names).cast(schema)
 
 
-def is_hidden() -> Column:
-    return f.col("queue").startswith(HIDDEN)
+def is_hidden(rows: pa.Table) -> Any:
+    """Which of the rows are about deliveries."""
+    return pc.fill_null(pc.starts_with(rows["queue"], HIDDEN), False)

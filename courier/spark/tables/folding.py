@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from courier.spark.tables.columns import MS_US, NEVER, instants
 from courier.spark.tables.events import ENDS, FAILURES, PASSES
 from courier.spark.tables.messages import BUCKET, DEAD, LONGEST_HISTORY, OPEN, STEP
 
@@ -24,8 +25,6 @@ FACTS = ("tenant", "queue", "queue_id", "message_id", "seq", "size")
 COLUMNS = ("offset", "kind", "at", *FACTS, "attempt", "detail")
 """Of the events, what is looked at."""
 COUNTS = {"attempts": "received", "released": "released", "expired": "lease_expired"}
-MS_US = 1_000
-NEVER = np.iinfo(np.int64).max
 
 
 def fold(known: pa.Table, events: pa.Table, *, bucket: int, batch: int) -> pa.Table:
@@ -113,9 +112,9 @@ def _instants(rows: pa.Table, happened: Happened) -> dict[str, pa.Array]:
 def _earliest(known: Any, happened: Happened, kind: str) -> pa.Array:
     """The first of several instants, because events may be dated back."""
     chosen, at = happened.are(kind), happened.events["at"]
-    instants = pc.fill_null(known.cast(pa.int64()), NEVER).to_numpy().copy()
-    np.minimum.at(instants, happened.rows[chosen], _numbers(at)[chosen])
-    return pa.array(instants, mask=instants == NEVER).cast(at.type)
+    earliest = instants(known).copy()
+    np.minimum.at(earliest, happened.rows[chosen], instants(at)[chosen])
+    return pa.array(earliest, mask=earliest == NEVER).cast(at.type)
 
 
 def _ends(rows: pa.Table, happened: Happened) -> dict[str, pa.Array]:
@@ -195,11 +194,6 @@ def _durations(fresh: dict[str, pa.Array]) -> dict[str, pa.Array]:
 
 def _all(value: Any, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value), count)
-
-
-def _numbers(instants: Any) -> Places:
-    numbers: Places = instants.cast(pa.int64()).to_numpy()
-    return numbers
 
 
 def _ms_between(start: Any, end: Any) -> pa.Array:

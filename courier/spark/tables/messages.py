@@ -1,9 +1,12 @@
 """`messages`: one row a message, from all that has happened to it so far."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
+from collections.abc import Iterator
+from typing import Any
 
-from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, several, struct
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, arrow_schema, as_rows, several, struct
 from courier.spark.tables.events import PASSES
 
 BUCKET = 100_000
@@ -42,31 +45,30 @@ OPEN, DEAD = "open", "dead_lettered"
 WAITING = (OPEN, DEAD)
 """Outcomes of messages that are still in a queue."""
 
-# -- what a batch did, as the rows tell it ----------------------------------------------------------------------
+STAY = struct(tenant=TEXT, queue=TEXT, entered_at=INSTANT, left_at=INSTANT, taken_ms=NUMBER)
 
 
-def stays_ended(rows: DataFrame, batch: int) -> DataFrame:
-    """Each stay that the batch ended: `tenant`, `queue`, `entered_at`, `left_at`, and `taken_ms` if it was acked."""
-    gone = ~f.col("outcome").isin(*WAITING) & (f.col("changed_batch") == batch)
-    ended = rows.where(gone).select(
-        "tenant", f.col("last_queue").alias("queue"), "entered_at", f.col("settled_at").alias("left_at"),
-        f.col("time_to_ack_ms").alias("taken_ms"),
-    )  # fmt: skip
-    return ended.unionByName(_stays_passed(rows, batch))
+def stays_ended(rows: pa.Table, batch: int) -> pa.Table:
+    """Each stay in a queue that the batch ended, and how long it took to ack the message, if that is how."""
+    changed = rows.filter(pc.equal(rows["changed_batch"], batch))
+    gone = changed.filter(pc.invert(pc.is_in(changed["outcome"], pa.array(WAITING))))
+    names = {"queue": "last_queue", "left_at": "settled_at", "taken_ms": "time_to_ack_ms"}
+    ended = as_rows({name: gone[names.get(name, name)] for name in STAY.names}, STAY)
+    return pa.concat_tables([ended, _stays_passed(changed, batch)])
 
 
-def _stays_passed(rows: DataFrame, batch: int) -> DataFrame:
+def _stays_passed(changed: pa.Table, batch: int) -> pa.Table:
     """A stay that ended by passing on began with the passage before it, or when the message was sent."""
-    passages = f.filter("history", lambda step: step["kind"].isin(*PASSES))
-    told = rows.where(f.col("history").isNotNull() & (f.col("changed_batch") == batch))
-    each = told.select("tenant", "sent_at", passages.alias("passages")).select(
-        "tenant", "sent_at", "passages", f.posexplode("passages").alias("place", "step")
-    )
-    before = f.when(f.col("place") > 0, f.try_element_at("passages", f.col("place"))["at"])
-    return each.where(f.col("step")["batch"] == batch).select(
-        "tenant",
-        f.col("step")["queue"].alias("queue"),
-        f.coalesce(before, f.col("sent_at")).alias("entered_at"),
-        f.col("step")["at"].alias("left_at"),
-        f.lit(None).cast("bigint").alias("taken_ms"),
-    )
+    told = changed.filter(pc.is_valid(changed["history"])).select(["tenant", "sent_at", "history"])
+    stays = [stay for message in told.to_pylist() for stay in _passages(message, batch)]
+    return pa.Table.from_pylist(stays, schema=arrow_schema(STAY))
+
+
+def _passages(message: dict[str, Any], batch: int) -> Iterator[dict[str, Any]]:
+    entered_at = message["sent_at"]
+    for step in message["history"]:
+        if step["kind"] in PASSES:
+            if step["batch"] == batch:
+                facts = {"queue": step["queue"], "entered_at": entered_at, "left_at": step["at"]}
+                yield {"tenant": message["tenant"], **facts, "taken_ms": None}
+            entered_at = step["at"]

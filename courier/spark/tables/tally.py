@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from courier.spark.tables.columns import INSTANT, MINUTE_MS, NUMBER, TEXT, struct
-from courier.spark.tables.events import HIDDEN, PASSES
+from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, group, kind_in, minutes_of, struct
+from courier.spark.tables.events import HIDDEN, PASSES, is_hidden
 from courier.spark.tables.listener_minutes import ENDS as ATTEMPT_ENDS
 from courier.spark.tables.messages import BUCKET
 from courier.spark.tables.tenant_usage import PUBLISHED, REQUESTS, UNIT_BYTES
@@ -30,7 +30,6 @@ SCHEMA = struct(
 )
 COLUMNS = ("kind", "at", "tenant", "queue", "seq", "size", "detail")
 """Of the events, what is looked at."""
-MINUTE_US = MINUTE_MS * 1_000
 
 
 def count(events: pa.Table) -> pa.Table:
@@ -40,7 +39,7 @@ def count(events: pa.Table) -> pa.Table:
     keys = {
         "tenant": events["tenant"],
         "queue": events["queue"],
-        "minute": _minutes(events["at"]),
+        "minute": minutes_of(events["at"]),
         "kind": events["kind"],
         "bucket": _buckets(events["seq"]),
     }
@@ -48,30 +47,24 @@ def count(events: pa.Table) -> pa.Table:
     size = pc.fill_null(events["size"], 0)
     sums = {"count": pa.repeat(pa.scalar(1, pa.int64()), len(events)), "bytes": size, "units": _units(size)}
     rows = pa.table({**keys, **told, **sums}).filter(pc.invert(told["untried"]))
-    grouped = rows.group_by(list(KEY)).aggregate([(name, "sum") for name in SUMS])
-    return grouped.rename_columns([*KEY, *SUMS])
+    return group(rows, KEY, dict.fromkeys(SUMS, "sum"))
 
 
 def _chosen(events: pa.Table) -> pa.Table:
 
     hidden = is_hidden(events)
     of_message = pc.is_valid(events["seq"])
-    asked = pc.is_in(events["kind"], pa.array(REQUESTS))
-    attempt = pc.is_in(events["kind"], pa.array(ATTEMPT_ENDS))
+    asked = kind_in(events, *REQUESTS)
+    attempt = kind_in(events, *ATTEMPT_ENDS)
     shown = pc.and_not(pc.or_(of_message, asked), hidden)
     return events.filter(pc.or_(shown, pc.and_(pc.and_(hidden, of_message), attempt)))
-
-
-def is_hidden(events: pa.Table) -> Any:
-
-    return pc.fill_null(pc.starts_with(events["queue"], HIDDEN), False)
 
 
 def _told(events: pa.Table) -> dict[str, pa.Array]:
     """What only the details of few events tell."""
 
     hidden = is_hidden(events)
-    looked = pc.or_(hidden, pc.is_in(events["kind"], pa.array((*PASSES, PUBLISHED)))).combine_chunks()
+    looked = pc.or_(hidden, kind_in(events, *PASSES, PUBLISHED)).combine_chunks()
     rows = events.select(["queue", "kind", "detail"]).filter(looked).to_pylist()
     details = [json.loads(row["detail"]) if row["detail"] else {} for row in rows]
     delivered = [(row["queue"] or "").startswith(HIDDEN) for row in rows]
@@ -94,12 +87,6 @@ def _told(events: pa.Table) -> dict[str, pa.Array]:
         )
         for name, values in found.items()
     }
-
-
-def _minutes(at: Any) -> Any:
-
-    instants = at.combine_chunks().cast(pa.int64()).to_numpy()
-    return pa.array(instants // MINUTE_US * MINUTE_US).cast(at.type)
 
 
 def _buckets(seq: Any) -> Any:

@@ -1,9 +1,9 @@
 """`tenant_usage`: what each tenant used on each day, as it could be charged for."""
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from courier.spark.tables.columns import NUMBER, TEXT, as_schema, struct
+from courier.spark.tables.columns import NUMBER, TEXT, as_rows, columns_of, group, kind_in, struct, sum_of
 from courier.spark.tables.events import is_hidden
 
 PUBLISHED = "published"
@@ -17,26 +17,24 @@ SCHEMA = struct(tenant=TEXT, day=TEXT, **dict.fromkeys(ADDED, NUMBER), batch=NUM
 KEY = ("tenant", "day")
 
 
-def count(tally: DataFrame) -> DataFrame:
+def count(tally: pa.Table) -> pa.Table:
     """Events of messages in queues that people see, and of exchanges."""
-    kind, times = f.col("kind"), f.col("count")
-    asked = tally.where(kind.isin(*REQUESTS) & ~f.coalesce(is_hidden(), f.lit(False)))
-    return asked.groupBy("tenant", f.date_format("minute", "yyyy-MM-dd").alias("day")).agg(
-        # The copies that an exchange makes are told as sent one by one, but nobody asked for each of them.
-        (f.sum(times) - f.sum("copies")).alias("requests"),
-        _sum_of(times, kind == "sent").alias("messages"),
-        _sum_of(times, kind == "received").alias("received"),
-        _sum_of(f.col("bytes"), kind.isin("sent", "received")).alias("bytes"),
-        _sum_of(f.col("units"), kind == "received").alias("billable_units"),
+    asked = tally.filter(pc.and_not(kind_in(tally, *REQUESTS), is_hidden(tally)))
+    return pa.table(
+        {
+            "tenant": asked["tenant"],
+            "day": pc.strftime(asked["minute"], "%Y-%m-%d"),
+            # The copies that an exchange makes are told as sent one by one, but nobody asked for each of them.
+            "requests": pc.subtract(asked["count"], asked["copies"]),
+            "messages": sum_of(asked["count"], kind_in(asked, "sent")),
+            "received": sum_of(asked["count"], kind_in(asked, "received")),
+            "bytes": sum_of(asked["bytes"], kind_in(asked, "sent", "received")),
+            "billable_units": sum_of(asked["units"], kind_in(asked, "received")),
+        }
     )
 
 
-def _sum_of(value: Column, condition: Column) -> Column:
-    return f.sum(f.when(condition, value).otherwise(0))
-
-
-def add(known: DataFrame, counted: DataFrame, *, batch: int) -> DataFrame:
-    parts = known.select(*KEY, *ADDED).unionByName(counted)
-    rows = parts.groupBy(*KEY).agg(*(f.sum(name).alias(name) for name in ADDED))
-    rows = rows.withColumns({"batch": f.lit(batch), "month": f.substring("day", 1, 7)})
-    return as_schema(rows, SCHEMA)
+def add(known: pa.Table, counted: pa.Table, *, batch: int) -> pa.Table:
+    parts = pa.concat_tables([known.select([*KEY, *ADDED]), counted])
+    rows = group(parts, KEY, dict.fromkeys(ADDED, "sum"))
+    return as_rows({**columns_of(rows), "batch": batch}, SCHEMA, without=["month"])
