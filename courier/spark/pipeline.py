@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from courier.spark.cursors import CursorKeeper
 from courier.spark.journal import Journal
 from courier.spark.lake import CHECKPOINT, Terms, open_lake
-from courier.spark.offsets import backlog, read_offsets
+from courier.spark.offsets import Offsets, backlog, oldest_of, read_offsets
 from courier.spark.options import RANGES
 from courier.spark.refreshing import refresh
 from courier.spark.session import reason_of
@@ -134,12 +134,13 @@ class _Keeper(CursorKeeper):
         super().__init__(job.journal, job.cursor)
         self._report = report
         self._told = -1
+        self._oldest = oldest_of(job.journal.spans())
 
     def keep(self, progress: Any) -> None:
         super().keep(progress)
         if progress.numInputRows and progress.batchId > self._told:
             self._told = progress.batchId
-            self._report(_read_progress(progress))
+            self._report(_read_progress(progress, self._oldest))
 
     def catch_up(self, query: StreamingQuery) -> None:
         """Hear at the end of a query what Spark has not yet passed on: it lets its listeners wait."""
@@ -147,9 +148,11 @@ class _Keeper(CursorKeeper):
             self.keep(progress)
 
 
-def _read_progress(progress: Any) -> Progress:
+def _read_progress(progress: Any, oldest: Offsets) -> Progress:
+    """Of a query's first batch Spark does not tell where it began: that was the `oldest` that there is."""
     source = progress.sources[0]
-    start, end, newest = map(read_offsets, (source.startOffset, source.endOffset, source.latestOffset))
+    end, newest = read_offsets(source.endOffset), read_offsets(source.latestOffset)
+    start = read_offsets(source.startOffset) or oldest
     return Progress(
         batch=progress.batchId,
         events=backlog(start, end),
