@@ -381,3 +381,16 @@ def disturb(cluster: Cluster, how: str) -> None:
         cluster.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'courier'")
     else:
         cluster.restart("immediate")
+
+
+@pytest.mark.parametrize(("each", "commits"), [(1, 1), (100, 2)])
+async def test_few_messages_share_one_commit_and_many_are_divided_among_the_lanes(
+    url: str, each: int, commits: int
+) -> None:
+    async with nodes(url, count=1) as (node,):
+        await node.create("orders")
+        drafts = [Draft(body=b"x")] * each
+        before = postgres(node).metrics.commits
+        await asyncio.gather(*(node.send_all("orders", drafts) for _ in range(16)))
+        assert postgres(node).metrics.commits - before == commits
+        assert (await node.counters("orders")).ready_count == 16 * each
