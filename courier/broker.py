@@ -50,7 +50,7 @@ class Broker:
         self, store: Store, catalog: Catalog, clock: Clock, arrivals: Arrivals, *, history: EventLog | None = None
     ) -> None:
         self._store = store
-        self._history = history or store
+        self._history = history or _Journals(store)
         self._catalog = catalog
         self._clock = clock
         self._arrivals = arrivals
@@ -321,21 +321,35 @@ class Broker:
 
     # -- journal ----------------------------------------------------------------------------------------------
 
-    async def span(self) -> Span:
-        """Which offsets of the journal can be read."""
-        return await self._history.span()
+    async def spans(self) -> list[Span]:
+        """Which offsets of the journal can be read, of each shard."""
+        return await self._history.spans()
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         """Events in order from offset `start`; raises OffsetGone for what was trimmed."""
         return await self._history.read_events(start=start, limit=limit)
 
-    async def offset_at(self, at: int) -> int:
-        """The offset of the first event of that instant or later; the next offset when there is none."""
-        return await self._history.offset_at(at)
+    async def offset_at(self, at: int, shard: int = 0) -> int:
+        """The offset of a shard's first event of that instant or later; its next offset when there is none."""
+        return await self._history.offset_at(at, shard)
 
     def stop_waiting(self) -> None:
         """Answer every waiting receiver now, with what there is: the server is going down."""
         self._arrivals.close()
+
+
+class _Journals:
+    """The past as far as the store itself remembers it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.read_events = store.read_events
+
+    async def spans(self) -> list[Span]:
+        return [await journal.span() for journal in self._store.journals()]
+
+    async def offset_at(self, at: int, shard: int = 0) -> int:
+        return await self._store.journals()[shard].offset_at(at)
 
 
 def only(outcomes: Sequence[T | CourierError]) -> T:

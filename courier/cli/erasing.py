@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +13,16 @@ from courier.cli.client import route
 from courier.cli.connection import REMOTE, Remote
 from courier.cli.data import Config, Data, LakePlace, read_settings
 from courier.cli.exits import Exit, Failure, usage
+from courier.cli.lakes import only_writer
 from courier.cli.options import Duration, Yes, read_attribute
 from courier.cli.progress import Progress
 from courier.cli.quantities import show_count
 from courier.clock import SystemClock
 from courier.config import Settings
 from courier.core.limits import BATCH_COUNT
+from courier.core.shards import shard_of
 from courier.journal.place import LocalPlace, place_of
+from courier.journal.segments import Segment
 from courier.lake.blanking import MARK, Found, Wanted
 from courier.lake.tables import Lake
 
@@ -67,8 +71,8 @@ def erase(
     """Remove messages, by their id or by an attribute, from queues, archive and tables; a receipt says what was done.
 
     Rows stay where they are, with their offsets and sizes, but without id, body and attributes. Run it on the machine
-    that has the data directory and the lake. What the journal has not sealed yet cannot be erased: the exit code is
-    then 1, and the same command finishes later, or waits.
+    that has the data directory and the lake, while no pipeline is at work there. What the journal has not sealed yet
+    cannot be erased: the exit code is then 1, and the same command finishes later, or waits.
 
     Parameters
     ----------
@@ -89,14 +93,10 @@ def erase(
     remote.screen.confirm("remove these messages from queues, archive and tables for good?", yes=yes)
     asked = hashlib.sha256(f"{message}\n{attribute}".encode()).hexdigest()
     done = Receipt(erased_at=SystemClock().now(), tenant=remote.tenant, queue=queue, asked_sha256=asked)
-    done.live_removed = _remove_live(remote, wanted)
-    deadline_s = time.monotonic() + wait / 1_000
-    while True:
-        _erase(remote, settings, wanted, done)
-        if not done.pending_offsets or time.monotonic() >= deadline_s:
-            break
-        _write_on(remote)
-        time.sleep(POLL_S)
+    with only_writer(settings.lake_place):
+        _finish_rebuild(settings.lake_place)
+        done.live_removed = _remove_live(remote, wanted)
+        _erase_patiently(remote, settings, wanted, done, wait_s=wait / 1_000)
     _write(done, receipt or settings.data / RECEIPTS / f"{done.erased_at}.json")
     return _tell(remote, done)
 
@@ -143,6 +143,25 @@ def _live(remote: Remote, queue: str, wanted: Wanted) -> list[Json]:
 # -- files ----------------------------------------------------------------------------------------------------
 
 
+def _finish_rebuild(lake: Path) -> None:
+    """Tables that are whole but not in their place yet would come back later with all that they hold."""
+    if (lake / "_rebuild" / "_complete").exists():
+        from courier.spark.rebuilding import finish  # noqa: PLC0415 - loads Spark
+
+        finish(lake)
+
+
+def _erase_patiently(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt, *, wait_s: float) -> None:
+    """Again until the journal has sealed all that there is to erase, or for so long."""
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        _erase(remote, settings, wanted, done)
+        if not done.pending_offsets or time.monotonic() >= deadline_s:
+            return
+        _write_on(remote)
+        time.sleep(POLL_S)
+
+
 def _erase(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt) -> None:
     from courier.lake import erasing  # noqa: PLC0415 - loads pyarrow
 
@@ -150,6 +169,7 @@ def _erase(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt) ->
     tables = Lake(settings.lake_place)
     sealed = erasing.sealed_segments(place)
     found = Found()
+    erasing.clear_drafts(tables)
     with Progress("erasing", unit="file", json=remote.json) as progress:
         for found in erasing.look_through(place, sealed, tables, wanted):
             progress.advance(messages=len(found.seqs))
@@ -164,8 +184,7 @@ def _erase(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt) ->
         except erasing.Busy as busy:
             raise Failure(str(busy), Exit.UNAVAILABLE) from None
         done.seqs = sorted(set(done.seqs) | found.seqs)
-        newest = sealed[-2:][0].start if sealed else 0
-        done.pending_offsets = erasing.ranges(_pending(remote, newest, wanted, found))
+        done.pending_offsets = erasing.ranges(_pending(remote, sealed, wanted, found))
     done.replays = _replays(tables, done.seqs)
 
 
@@ -176,9 +195,16 @@ def _write_on(remote: Remote) -> None:
         remote.client.patch(remote.queue(queues[0]["id"]), {"annotations": queues[0]["annotations"]})
 
 
-def _pending(remote: Remote, start: int, wanted: Wanted, found: Found) -> list[int]:
-    """Offsets of events that the server still tells of the messages, from the newest segments on."""
-    start = max(start, remote.client.get(route("journal"))["oldest"])
+def _pending(remote: Remote, sealed: Sequence[Segment], wanted: Wanted, found: Found) -> list[int]:
+    """Offsets of events that the server still tells of the messages, from each shard's newest segments on."""
+    pending: list[int] = []
+    for shard in remote.client.get(route("journal"))["shards"]:
+        newest = [segment.start for segment in sealed if shard_of(segment.start) == shard["shard"]][-2:]
+        pending += _pending_from(remote, max([shard["oldest"], *newest[:1]]), wanted, found)
+    return pending
+
+
+def _pending_from(remote: Remote, start: int, wanted: Wanted, found: Found) -> list[int]:
     pending: list[int] = []
     while True:
         query: Json = {"from": start, "limit": PAGE, "tenant": wanted.tenant}
@@ -192,7 +218,7 @@ def _pending(remote: Remote, start: int, wanted: Wanted, found: Found) -> list[i
 def _speaks_of(event: Json, wanted: Wanted, found: Found) -> bool:
     if (event["message_id"] or MARK).startswith(MARK):
         return False
-    if event["seq"] is not None and event["seq"] in found.seqs:
+    if event["seq"] is not None and event["seq"] in found.all_seqs:
         return True
     if wanted.queue is not None and event["queue"] != wanted.queue:
         return False

@@ -28,7 +28,7 @@ def only_writer(lake: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise Failure(f"another pipeline is at work in {lake}; wait for it or stop it") from None
+        raise Failure(f"another pipeline is at work in {lake}, or an erasure; wait for it or stop it") from None
     finally:
         os.close(descriptor)
 

@@ -1,16 +1,19 @@
 """The delivery log: what the journal says of a listener's outbox, with the newest lines at hand in memory."""
 
+import contextlib
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 
 import msgspec
 
 from courier.broker import Broker
 from courier.core.errors import Invalid, OffsetGone
-from courier.core.events import Entry, Event, EventKind
+from courier.core.events import Event, EventKind
 from courier.core.limits import BROWSE_COUNT, check_range
 from courier.core.model import MINUTE, Listener
 from courier.delivery.model import DeliveryAttempt, LogPage, Note, Outcome
+from courier.journal.merging import backwards
+from courier.storage.base import Span
 
 RECENT_COUNT = 50
 CHUNK = 2_000
@@ -25,10 +28,10 @@ Place = tuple[int, int, int]
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """Where a page begins: before a place in the log, or before an offset of the journal."""
+    """Where a page begins: before a place in the log, or before an offset of each shard's journal."""
 
     place: Place | None = None
-    offset: int | None = None
+    offsets: tuple[int, ...] = ()
 
 
 class DeliveryLog:
@@ -58,55 +61,40 @@ class DeliveryLog:
         return await self._scan(listener, limit, cursor)
 
     def _at_hand(self, listener: Listener, cursor: Cursor) -> list[DeliveryAttempt]:
-        if cursor.offset is not None or self._shared:
+        if cursor.offsets or self._shared:
             return []
         recent = reversed(self._recent.get(listener.id, deque()))
         lines = sorted(recent, key=lambda line: line.place, reverse=True)
         return [line for line in lines if cursor.place is None or line.place < cursor.place]
 
     async def _scan(self, listener: Listener, limit: int, cursor: Cursor) -> LogPage:
+        """Of a store with shards all are looked through: the listener's queue may have been in any of them."""
         found: list[DeliveryAttempt] = []
-        last = None
-        async for entry in self._backwards(await self._end(cursor)):
-            last = entry.offset
-            line = _read(entry.event, listener)
-            if line is None or (cursor.place is not None and line.place >= cursor.place):
-                continue
-            found.append(line)
-            if len(found) == limit:
-                break
-        oldest = (await self._broker.span()).oldest
-        return LogPage(attempts=found, next=None if last is None or last <= oldest else f"o{last}")
+        spans = await self._broker.spans()
+        ends = await self._ends(cursor, spans)
+        oldest = [span.oldest for span in spans]
+        seen = 0
+        with contextlib.suppress(OffsetGone):  # what was just trimmed is the end of the log
+            async for shard, entry in backwards(self._broker, ends, oldest, chunk=CHUNK):
+                ends[shard], seen = entry.offset, seen + 1
+                line = _read(entry.event, listener)
+                if line is not None and (cursor.place is None or line.place < cursor.place):
+                    found.append(line)
+                if len(found) == limit or seen == SCAN_COUNT:
+                    break
+        is_over = all(end <= first for end, first in zip(ends, oldest, strict=True))
+        return LogPage(attempts=found, next=None if is_over or not seen else "o" + "-".join(map(str, ends)))
 
-    async def _end(self, cursor: Cursor) -> int:
-        if cursor.offset is not None:
-            return cursor.offset
+    async def _ends(self, cursor: Cursor, spans: Sequence[Span]) -> list[int]:
+        """Where the page begins in each shard; one that was added since the last page has nothing for it."""
+        if len(cursor.offsets) > len(spans):
+            raise _unknown_cursor()
+        if cursor.offsets:
+            known = zip(cursor.offsets, spans, strict=False)
+            return [min(end, span.next) for end, span in known] + [one.oldest for one in spans[len(cursor.offsets) :]]
         if cursor.place is not None:
-            return await self._broker.offset_at(cursor.place[0] + SLACK_MS)
-        return (await self._broker.span()).next
-
-    async def _backwards(self, end: int) -> AsyncIterator[Entry]:
-        """Entries below `end`, the newest first, at most SCAN_COUNT of them."""
-        oldest = max((await self._broker.span()).oldest, end - SCAN_COUNT)
-        while end > oldest:
-            start = max(oldest, end - CHUNK)
-            try:
-                entries = await self._forwards(start, end)
-            except OffsetGone:
-                return
-            for entry in reversed(entries):
-                yield entry
-            end = start
-
-    async def _forwards(self, start: int, end: int) -> list[Entry]:
-        entries: list[Entry] = []
-        while start < end:
-            some = await self._broker.read_events(start=start, limit=end - start)
-            if not some:
-                break
-            entries.extend(some)
-            start = some[-1].offset + 1
-        return entries
+            return [await self._broker.offset_at(cursor.place[0] + SLACK_MS, shard) for shard in range(len(spans))]
+        return [span.next for span in spans]
 
 
 def note_of(attempt: DeliveryAttempt) -> Note:
@@ -150,8 +138,12 @@ def read_cursor(before: str | None) -> Cursor:
         return Cursor()
     kind, numbers = before[:1], before[1:].split("-")
     if all(number.isdecimal() and len(number) < 20 for number in numbers):
-        if kind == "o" and len(numbers) == 1:
-            return Cursor(offset=int(numbers[0]))
+        if kind == "o":
+            return Cursor(offsets=tuple(map(int, numbers)))
         if kind == "p" and len(numbers) == 3:
             return Cursor(place=(int(numbers[0]), int(numbers[1]), int(numbers[2])))
-    raise Invalid("the cursor is not one that a page ended with", field="before")
+    raise _unknown_cursor()
+
+
+def _unknown_cursor() -> Invalid:
+    return Invalid("the cursor is not one that a page ended with", field="before")

@@ -15,6 +15,7 @@ from courier.core.events import Event, EventKind
 from courier.core.limits import BATCH_COUNT
 from courier.core.model import Draft, Listener, Message, Queue, State
 from courier.core.routing import matches
+from courier.journal.merging import forwards
 
 CHUNK = 1_000
 REPLAY_COUNT = 10_000
@@ -118,19 +119,17 @@ class Replays:
 
     async def _sent(self, listener: Listener, since: int, until: int | None) -> AsyncIterator[Event]:
         """What was sent to the listener's queue, as far as the journal remembers, oldest first."""
-        span = await self._broker.span()
-        start = max(span.oldest, await self._broker.offset_at(since))
-        while start < span.next:
-            entries = await self._broker.read_events(start=start, limit=CHUNK)
+        spans = await self._broker.spans()
+        starts = [max(span.oldest, await self._broker.offset_at(since, shard)) for shard, span in enumerate(spans)]
+        async for entries, places in forwards(self._broker, starts, chunk=CHUNK):
             for entry in entries:
                 event = entry.event
                 if until is not None and event.at >= until:
                     return
                 if event.kind == EventKind.SENT and event.queue_id == listener.queue_id and event.at >= since:
                     yield event
-            if not entries:
-                return
-            start = entries[-1].offset + 1
+            if all(place >= span.next for place, span in zip(places, spans, strict=True)):
+                return  # what has come since then is not asked for
 
     async def _send(self, listener: Listener, drafts: list[Draft], *, principal: str) -> None:
         if drafts:

@@ -35,9 +35,12 @@ class Found(msgspec.Struct):
 
     seqs: set[int] = msgspec.field(default_factory=set)
     ids: set[str] = msgspec.field(default_factory=set)
+    marked: set[int] = msgspec.field(default_factory=set)
+    """Those that were erased before, of which something may be left."""
 
-    def __bool__(self) -> bool:
-        return bool(self.seqs or self.ids)
+    @property
+    def all_seqs(self) -> set[int]:
+        return self.seqs | self.marked
 
 
 LOOKED_AT = ("kind", "tenant", "queue", "seq", "message_id", "detail")
@@ -50,7 +53,7 @@ def find(rows: "pa.Table", wanted: Wanted, found: Found) -> None:
     mine = pc.equal(rows.column("tenant"), wanted.tenant)
     rows = rows.filter(pc.and_(mine, pc.is_valid(rows.column("message_id"))))
     erased = rows.filter(pc.starts_with(rows.column("message_id"), MARK))
-    found.seqs.update(seq for seq in erased.column("seq").to_pylist() if seq is not None)
+    found.marked.update(seq for seq in erased.column("seq").to_pylist() if seq is not None)
     for row in _candidates(rows, wanted).to_pylist():
         if _is_wanted(row, wanted):
             found.ids.add(row["message_id"])
@@ -108,7 +111,7 @@ def _mask(rows: "pa.Table", wanted: Wanted, found: Found) -> "pa.ChunkedArray":
     import pyarrow.compute as pc  # noqa: PLC0415
 
     seq, message_id = rows.column("seq"), rows.column("message_id")
-    mask = pc.is_in(seq, value_set=pa.array(sorted(found.seqs), pa.int64()))
+    mask = pc.is_in(seq, value_set=pa.array(sorted(found.all_seqs), pa.int64()))
     same_id = pc.is_in(message_id, value_set=pa.array(sorted(found.ids), pa.string()))
     queue = pc.fill_null(rows.column("queue"), "")
     elsewhere = pc.or_(pc.starts_with(queue, HIDDEN), pc.is_null(seq))

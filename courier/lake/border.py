@@ -1,34 +1,50 @@
 """Where the tables end and the journal takes over."""
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
 from courier.core.errors import OffsetGone
 from courier.core.model import MINUTE
+from courier.core.shards import first_of
 from courier.lake.tables import Freshness, Lake
-from courier.storage.base import EventLog
+from courier.storage.base import EventLog, Span
 
 HEADER = b"courier-tables-until"
 
 
 class Border(msgspec.Struct, frozen=True):
-    """What happened before `at`, a whole minute, is in the tables; from `offset` on the journal is to be asked."""
+    """What happened before `at`, a whole minute, is in the tables; from then on the journal is to be asked."""
 
     at: int
-    offset: int
+    offsets: list[int]
+    """Those of each shard from which on that is."""
     fresh: Freshness
 
 
 async def find_border(lake: Lake, log: EventLog) -> Border | None:
     """None where there are no tables, or none that have taken anything in."""
     fresh = await asyncio.to_thread(lake.freshness)
-    ends = [offset for offset in fresh.offsets.values() if offset] if fresh is not None else []
-    if fresh is None or not ends:
+    if fresh is None or all(offset == first_of(int(shard)) for shard, offset in fresh.offsets.items()):
         return None
-    last = [await _instant(log, offset - 1) for offset in ends]
-    at = min(last) - min(last) % MINUTE
-    return Border(at, await log.offset_at(at), fresh)
+    spans = await log.spans()
+    at = await _taken_in_until(fresh, spans, log)
+    at -= at % MINUTE
+    return Border(at, [await log.offset_at(at, shard) for shard in range(len(spans))], fresh)
+
+
+async def _taken_in_until(fresh: Freshness, spans: Sequence[Span], log: EventLog) -> int:
+    """As far as the shard goes that is most behind; one of which all was taken in holds nothing up."""
+    behind: list[int] = []
+    level = [0]
+    for shard, span in enumerate(spans):
+        first = first_of(shard)
+        end = fresh.offsets.get(str(shard), first)
+        if span.next > first:
+            last = await _instant(log, max(first, end - 1))
+            (behind if end < span.next else level).append(last)
+    return min(behind, default=max(level))
 
 
 async def _instant(log: EventLog, offset: int) -> int:

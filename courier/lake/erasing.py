@@ -1,16 +1,19 @@
 """Erasing from files: archive segments and the lake's tables are written anew, each file in one step."""
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from courier.clock import fresh_key
 from courier.journal import segments
 from courier.journal.place import Place
 from courier.journal.segments import RANGED, REPEATING, Segment
-from courier.lake.blanking import LOOKED_AT, MARK, Found, Wanted, blank, find
+from courier.lake import delta
+from courier.lake.blanking import LOOKED_AT, Found, Wanted, blank, find
 from courier.lake.tables import DEAD_LETTERS, DELTA_LOG, EVENTS, MESSAGES, Lake
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ TABLES = (EVENTS, MESSAGES, DEAD_LETTERS)
 """Those that have rows of single messages; the others hold sums."""
 TOLD_BY = ("offset", "tenant", "queue", "seq", "message_id")
 """The columns that tell whether a row is to be blanked."""
+DRAFTS = ("_rebuild", "_staging")
 TRIES = 5
 
 
@@ -112,10 +116,16 @@ def _copy(file: "pq.ParquetFile", sink: Any, wanted: Wanted, found: Found, optio
 # -- the tables -----------------------------------------------------------------------------------------------
 
 
+def clear_drafts(lake: Lake) -> None:
+    """Remove what a killed run or rebuild has left half done: it holds rows of its own, and is made anew."""
+    for name in DRAFTS:
+        shutil.rmtree(lake.root / name, ignore_errors=True)
+
+
 def erase_table(lake: Lake, table: str, wanted: Wanted, found: Found) -> Iterator[Rewritten | None]:
     """File by file: what was done to it, or None."""
     if (lake.root / table / DELTA_LOG).is_dir():
-        yield _erase_delta(lake.root / table, wanted, found)
+        yield from _erase_delta(lake.root / table, wanted, found)
         return
     for path in lake.files(table):
         yield _erase_file(path, wanted, found)
@@ -163,26 +173,21 @@ def _rewrite(path: Path, draft: Path, wanted: Wanted, found: Found) -> list[int]
     return offsets
 
 
-def _erase_delta(folder: Path, wanted: Wanted, found: Found) -> Rewritten | None:
-    """A table of Delta has its own way to be changed; the files that it no longer needs are removed at once."""
-    from deltalake import DeltaTable  # noqa: PLC0415 - an extra that only tables of this format need
-
-    table = DeltaTable(str(folder))
-    columns = {field.name for field in table.schema().fields}
-    seqs = ", ".join(map(str, sorted(found.seqs)))
-    if not seqs:
-        return None
-    tenant = wanted.tenant.replace("'", "''")
-    changes = {"message_id": f"concat('{MARK}', cast(seq as string))", "body": "NULL", "detail": "'{\"erased\":true}'"}
-    metrics = table.update(
-        predicate=f"tenant = '{tenant}' AND seq IN ({seqs}) AND NOT starts_with(message_id, '{MARK}')",
-        updates={name: value for name, value in changes.items() if name in columns},
-    )
-    count = int(metrics["num_updated_rows"])
-    if not count:
-        return None
-    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
-    return Rewritten(str(folder), count, [])
+def _erase_delta(folder: Path, wanted: Wanted, found: Found) -> list[Rewritten]:
+    """All files in one version; those of older versions, which hold what is erased, are removed at once."""
+    fresh: dict[Path, Path] = {}
+    done: list[Rewritten] = []
+    for path in delta.files_of(folder):
+        if _touches(_groups(path, TOLD_BY), wanted, found):
+            fresh[path] = path.with_name(f"erased-{fresh_key().hex()[:16]}.parquet")
+            offsets = _rewrite(path, fresh[path], wanted, found)
+            _sync(path.parent)
+            done.append(Rewritten(str(path), len(offsets), ranges(offsets)))
+    if fresh:
+        delta.replace(folder, fresh)
+    else:
+        delta.forget(folder)
+    return done
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:

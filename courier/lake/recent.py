@@ -1,11 +1,11 @@
 """What has happened since the tables were last brought up to date: the journal's newest part, counted by the minute."""
 
-import asyncio
+from collections.abc import Sequence
 
-from courier.core.errors import OffsetGone
-from courier.core.events import Event, EventKind
+from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE
-from courier.lake.border import Border, find_border
+from courier.lake.border import Border
+from courier.lake.following import Follower
 from courier.lake.tables import Lake
 from courier.storage.base import EventLog
 
@@ -38,49 +38,26 @@ class Recent:
     """Counts by queue and minute, read once and carried on from where they were left."""
 
     def __init__(self, lake: Lake, log: EventLog, *, scan_count: int = SCAN_COUNT) -> None:
-        self.border: Border | None = None
-        self.known_from = 0
-        """The instant from which on nothing is missing."""
-        self._lake = lake
-        self._log = log
-        self._scan_count = scan_count
-        self._next: int | None = None
+        self._follower = Follower(log, lake, scan_count=scan_count, chunk=CHUNK)
         self._queues: dict[str, dict[int, Counts]] = {}
-        self._reading = asyncio.Lock()
+
+    @property
+    def border(self) -> Border | None:
+        return self._follower.border
+
+    @property
+    def known_from(self) -> int:
+        """The instant from which on nothing is missing."""
+        return self._follower.known_from
 
     async def minutes(self, queue_id: str) -> dict[int, Counts]:
         """The counts of a queue by the start of the minute; those before `border` are the tables' to tell."""
-        async with self._reading:
-            await self._catch_up()
+        await self._follower.catch_up(self._take_all, self._queues.clear)
         return self._queues.get(queue_id, {})
 
-    async def _catch_up(self) -> None:
-        offset = await self._first() if self._next is None else self._next
-        while True:
-            try:
-                entries = await self._log.read_events(start=offset, limit=CHUNK)
-            except OffsetGone as gone:
-                offset = gone.oldest
-                self._queues.clear()  # there is a gap that nothing can fill
-                self._next = None
-                continue
-            if self._next is None:
-                self.known_from = self._beginning(offset, entries[0].event.at if entries else 0)
-            for entry in entries:
-                self._take(entry.event)
-            self._next = offset = entries[-1].offset + 1 if entries else offset
-            if not entries:
-                return
-
-    async def _first(self) -> int:
-        span = await self._log.span()
-        self.border = await find_border(self._lake, self._log)
-        return max(span.oldest, span.next - self._scan_count if self.border is None else self.border.offset)
-
-    def _beginning(self, offset: int, first_at: int) -> int:
-        if self.border is not None and offset <= self.border.offset:
-            return self.border.at
-        return 0 if offset == 0 else first_at
+    def _take_all(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._take(entry.event)
 
     def _take(self, event: Event) -> None:
         if event.seq is None or event.queue_id is None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from courier.lake import delta
+
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -71,7 +73,7 @@ class Lake:
     def files(self, table: str, *, since_day: str = "") -> list[Path]:
         """The files that a table consists of; of one with a folder for each day, those of `since_day` and later."""
         folder = self.root / table
-        found = _delta_files(folder) if (folder / DELTA_LOG).is_dir() else _parquet_files(folder)
+        found = delta.files_of(folder) if (folder / DELTA_LOG).is_dir() else _parquet_files(folder)
         return [path for path in found if not since_day or (_folder_day(path) or since_day) >= since_day]
 
     def read(
@@ -114,12 +116,6 @@ def _parquet_files(folder: Path) -> list[Path]:
 
 def _is_data(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith(HIDDEN)
-
-
-def _delta_files(folder: Path) -> list[Path]:
-    from deltalake import DeltaTable  # noqa: PLC0415 - an extra that only tables of this format need
-
-    return sorted(Path(uri.removeprefix("file://")) for uri in DeltaTable(str(folder)).file_uris())
 
 
 def _folder_day(path: Path) -> str | None:

@@ -125,18 +125,25 @@ class RoutesChanged(Exception):
 
 
 class EventLog(Protocol):
-    """What can be read of the past: a store's journal, or that and what was sealed of it before."""
+    """What can be read of the past of all shards: their journals, or those and what was sealed of them before."""
+
+    async def spans(self) -> list[Span]:
+        """One for each shard, in their order."""
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        """Durable events of a shard from `start` on, at least one if there is any; raises OffsetGone if trimmed."""
+
+    async def offset_at(self, at: int, shard: int = 0) -> int: ...
+
+
+class ShardLog(Protocol):
+    """The journal of one shard, which can be trimmed."""
 
     async def span(self) -> Span: ...
 
-    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
-        """Durable events from `start` on, at least one if there is any; raises OffsetGone below the oldest."""
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]: ...
 
     async def offset_at(self, at: int) -> int: ...
-
-
-class ShardLog(EventLog, Protocol):
-    """The journal of one shard, which can be trimmed."""
 
     async def offset_keeping(self, size: int) -> int: ...
 
@@ -333,7 +340,10 @@ class Shards(Protocol):
         """Make an empty database a shard; raises AlreadyExists, and Invalid when it cannot be one."""
 
     async def change(self, name: str, **changes: object) -> Shard:
-        """Change `weight` or `state`; raises ShardNotFound."""
+        """Change `weight`, `state` or `url`; raises ShardNotFound, and Invalid for a database that is not the shard."""
+
+    async def remove(self, name: str) -> None:
+        """Let go of a shard that is drained and empty; raises ShardNotFound, and InUse where it is not."""
 
     async def move(self, queue: Queue, to: str) -> Relocation:
         """Begin to move a queue to a shard, while it is used; raises ShardNotFound, and InUse while it moves."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from courier.cli.lakes import only_writer
 from courier.journal.schema import journal_schema
 from courier.lake.blanking import Found, Wanted, blank, find
 from courier.lake.erasing import _erase_file, ranges
@@ -178,3 +179,16 @@ def test_what_the_journal_has_not_sealed_is_told_and_not_hidden(tmp_path: Path) 
         assert list((server.data / "erasures").glob("*.json"))
         assert courier("erase", "--message", "m1", "-a", "a=b").code == 2
         assert courier("erase").code == 2
+
+
+@pytest.mark.slow
+def test_nothing_is_erased_while_a_pipeline_writes_into_the_lake(tmp_path: Path) -> None:
+    with start_server(tmp_path) as server:
+        courier = Courier(COURIER_URL=server.url, COURIER_TOKEN=server.token, COURIER_DATA=str(server.data))
+        courier.ok("queues", "create", "orders")
+        courier.ok("send", "orders", "secret", "--id", "m1")
+        with only_writer(server.data / "lake"):
+            refused = courier("erase", "--message", "m1", "--yes")
+        assert (refused.code, "another pipeline is at work" in refused.err) == (1, True)
+        assert courier.ok("browse", "orders", "--json").json[0]["id"] == "m1"
+        assert not (server.data / "erasures").exists()

@@ -64,7 +64,7 @@ def lake(tmp_path: Path) -> Lake:
     )
     usage = {"requests": 9, "messages": 5, "bytes": 2_048, "billable_units": 5}
     put(root, "tenant_usage", [usage | {"tenant": "acme", "day": day} for day in ("2023-11-14", "2023-11-15")])
-    commit(root, 3, 4_711)
+    commit(root, 3, {0: 4_711})
     return Lake(root)
 
 

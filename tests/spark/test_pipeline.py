@@ -13,11 +13,14 @@ from typing import Any
 
 import duckdb
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from courier.cli import main
 from courier.cli.simulating import make
 from courier.journal.schema import NAMES
+from courier.lake import tables
 from courier.spark import pipeline, rebuilding
 from courier.spark.journal import Journal, Wanted
 from courier.spark.lake import CHECKPOINT, Lake, Terms
@@ -26,9 +29,11 @@ from courier.spark.stores.base import FORMATS
 from tests.spark.killing import Driver, begun, forget_last_commit, run_job
 from tests.spark.test_tables import check, everything, read
 from tests.support.server import ServerProcess, start_server
+from tests.support.stores import store_settings
 
 pytestmark = pytest.mark.slow
 
+EVENTS = 12_000
 CENTURY_MS = 100 * 365 * 86_400_000
 """An archive's age at which a history with old dates is not forgotten."""
 
@@ -72,8 +77,8 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Any:
-    with start_server(tmp_path, archive_segment_ms=200) as process:
+def shop(tmp_path: Path, engine: str) -> Any:
+    with start_server(tmp_path, engine=engine, archive_segment_ms=200) as process:
         yield Shop(process)
 
 
@@ -100,18 +105,23 @@ def test_the_pipeline_goes_on_where_it_was_and_doubles_nothing(
     assert shop.cursor() == len(events) > len(first)
 
 
+@pytest.mark.parametrize("kind", FORMATS)
 def test_a_rebuilt_lake_has_the_same_rows_and_a_compacted_one_too(
-    spark: SparkSession, shop: Shop, tmp_path: Path
+    spark: SparkSession, shop: Shop, tmp_path: Path, kind: str
 ) -> None:
     root = tmp_path / "lake"
-    job, lake = pipeline.Job(shop.journal, root), Lake(spark, root)
-    for _ in range(2):
+    job, lake = pipeline.Job(shop.journal, root, format=kind), Lake(spark, root, Terms(kind))
+    for _ in range(3):
         shop.live()
         pipeline.run(spark, job)
     found = everything(lake)
-    files = set((root / "events").rglob("*.parquet"))
-    assert lake.store.compact("events") == (len(files), 1)
+    files, newest = tables.Lake(root).files("events"), max((root / "events").glob("batch=*"))
+    kept = [file for file in files if file.parent == newest]
+    assert lake.store.compact("events") == (len(files), 1 + len(kept))
     assert everything(lake) == found
+    # The newest batch was left as it is: done again after a kill, it finds its own rows and no others.
+    again = lake.store.append("events", read(lake, "events").drop("batch"), 2)
+    assert again.count() == sum(pq.read_metadata(file).num_rows for file in kept)
     shop.live()
     pipeline.run(spark, job)
     found = everything(lake)
@@ -137,6 +147,13 @@ def query(lake: Path, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql.format(**tables)).fetchall()
 
 
+def make_history(data: Path, engine: str) -> None:
+    """A long one, in the archive of a store on the engine."""
+    make(data, events=EVENTS, seed=5, until=1_790_000_000_000)
+    if engine != "sqlite":
+        assert main(["migrate", "--from", f"sqlite:{data}", "--to", store_settings(data, engine)["store"]]) == 0
+
+
 def look(lake: Path) -> None:
     """Whatever moment it is: files are whole and are tables' own, and no row is there twice."""
     for name in TABLES:
@@ -150,11 +167,11 @@ def look(lake: Path) -> None:
 
 
 def test_a_pipeline_that_is_killed_again_and_again_leaves_exact_tables_that_anybody_can_read(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, engine: str
 ) -> None:
     lake, chance = tmp_path / "lake", random.Random(7)
-    make(tmp_path / "data", events=12_000, seed=5, until=1_790_000_000_000)
-    with start_server(tmp_path, archive_age_ms=CENTURY_MS) as server:
+    make_history(tmp_path / "data", engine)
+    with start_server(tmp_path, engine=engine, archive_age_ms=CENTURY_MS) as server:
         shop = Journal(server.url, server.token)
         arguments = ["-m", "tests.spark.jobs.run_pipeline", "local[2]", server.url, server.token, "4000", str(lake)]
         driver = Driver(arguments, tmp_path / "job.log")
@@ -169,10 +186,11 @@ def test_a_pipeline_that_is_killed_again_and_again_leaves_exact_tables_that_anyb
         run_job(arguments, log=tmp_path / "job.log")
         look(lake)
         span = shop.spans()[0]
+        assert span.oldest == 0
         events = [e for batch in shop.read(span.oldest, span.next, Wanted(NAMES)) for e in batch.to_pylist()]
     kept = Lake(spark, lake)
     (count,) = query(lake, 'SELECT max("offset") + 1 FROM {events}')[0]
-    assert 12_000 <= count <= len(events)
+    assert EVENTS <= count <= len(events)
     check(kept, events[:count])
     sums = "sum(sent), sum(acked), sum(backlog), sum(oldest_age_ms), count(*)"
     ours = read(kept, "queue_minutes").selectExpr(*sums.split(", ")).first()

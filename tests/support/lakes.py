@@ -1,7 +1,7 @@
 """A lake without Spark: the tables of a journal's beginning, computed in plain Python and written with pyarrow."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,16 @@ INSTANT = pa.timestamp("us", "UTC")
 INSTANTS = {"at", "sent_at", "first_received_at", "settled_at", "minute", "died_at"}
 
 
-def write_lake(root: Path, entries: Sequence[Entry], *, batch: int = 0) -> None:
+Ends = Mapping[int, int]
+"""The offset that each shard has been taken in up to."""
+
+
+def write_lake(root: Path, entries: Sequence[Entry], *, batch: int = 0, ends: Ends | None = None) -> None:
     """All tables as they are after a batch that ended with the last of the entries."""
-    write_tables(root, pa.Table.from_batches([record_batch(entries)]).to_pylist(), batch=batch)
+    write_tables(root, pa.Table.from_batches([record_batch(entries)]).to_pylist(), batch=batch, ends=ends)
 
 
-def write_tables(root: Path, events: list[dict[str, Any]], *, batch: int = 0) -> None:
+def write_tables(root: Path, events: list[dict[str, Any]], *, batch: int = 0, ends: Ends | None = None) -> None:
     """The same of events as Arrow has them."""
     put(root, "events", events, folder=f"batch={batch:08d}")
     lives = [{"seq": seq, **row} for seq, row in messages(events).items()]
@@ -33,7 +37,7 @@ def write_tables(root: Path, events: list[dict[str, Any]], *, batch: int = 0) ->
     put(root, "messages", lives, folder="bucket=0")
     for day, rows in minutes_by_day(events).items():
         put(root, "queue_minutes", rows, folder=f"day={day}")
-    commit(root, batch, events[-1]["offset"] + 1)
+    commit(root, batch, ends or {0: events[-1]["offset"] + 1})
 
 
 def read_journal(server: ServerProcess) -> list[dict[str, Any]]:
@@ -73,9 +77,9 @@ def put(root: Path, table: str, rows: list[dict[str, Any]], *, folder: str = "")
     return path
 
 
-def commit(root: Path, batch: int, offset: int) -> None:
+def commit(root: Path, batch: int, ends: Ends) -> None:
     """What Spark notes when a batch is done."""
-    notes = {"commits": "v1\n{}", "offsets": "v1\n{}\n" + json.dumps({"0": offset})}
+    notes = {"commits": "v1\n{}", "offsets": "v1\n{}\n" + json.dumps(ends)}
     for folder, text in notes.items():
         path = root / "_checkpoint" / folder / str(batch)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -47,8 +47,9 @@ class UsagePoint(msgspec.Struct, frozen=True, gc=False):
 class History(Protocol):
     """Points in order of time, at least one: where nothing is known of the window, the nearest that is known."""
 
-    border: Border | None
-    """Where the tables end and the journal takes over; None without tables."""
+    @property
+    def border(self) -> Border | None:
+        """Where the tables end and the journal takes over; None without tables."""
 
     async def of_queue(self, queue: Queue, window: Window) -> list[QueuePoint]: ...
 

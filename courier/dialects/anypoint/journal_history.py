@@ -3,28 +3,26 @@
 Where there are tables, they tell what came before the border at which the journal takes over.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
 from courier.broker import Broker
 from courier.clock import Clock
-from courier.core.errors import OffsetGone
-from courier.core.model import DAY, HOUR, MINUTE, Counters, Exchange, Queue
+from courier.core.events import Entry
+from courier.core.model import HOUR, MINUTE, Counters, Exchange, Queue
 from courier.dialects.anypoint import dates, figures
 from courier.dialects.anypoint.figures import KEPT_MS, Figures, Row, Series
 from courier.dialects.anypoint.history import ExchangePoint, QueuePoint, UsagePoint, Window
 from courier.dialects.anypoint.table_history import QueuePast, Sums, TablePast
-from courier.lake.border import Border, find_border
+from courier.lake.border import Border
+from courier.lake.following import Follower
 from courier.lake.tables import Lake
 
 T = TypeVar("T")
 P = TypeVar("P", QueuePoint, ExchangePoint, UsagePoint)
 
-CHUNK = 1_000
 TRIES = 3
-DISK_TRIES, DISK_SECONDS = 200, 0.005
 SCAN = 1_000_000
 """How many events, the newest, a first question reads at most; older ones stay unknown."""
 
@@ -34,16 +32,11 @@ class JournalHistory:
 
     def __init__(self, broker: Broker, clock: Clock, *, lake: Lake | None = None, scan: int = SCAN) -> None:
         self._broker = broker
-        self._lake = lake
         self._tables = TablePast(lake) if lake is not None else None
-        self.border: Border | None = None
-        """Where the tables ended when the journal was first read."""
         self._clock = clock
-        self._scan = scan
+        self._follower = Follower(broker, lake, scan_count=scan)
         self._figures = Figures()
-        self._next: int | None = None
         self._known_from = 0
-        self._reading = asyncio.Lock()
 
     async def of_queue(self, queue: Queue, window: Window) -> list[QueuePoint]:
         counters = await self._counters(queue)
@@ -84,22 +77,15 @@ class JournalHistory:
         for _ in range(TRIES):
             await self._catch_up()
             counters = await self._broker.counters(queue)  # this, too, may write events: leases that have ended
-            upcoming = await self._broker.offset_at(self._clock.now() + DAY)
-            if upcoming == self._next:
+            if await self._follower.is_level(self._clock.now()):
                 break
-            await self._on_disk(upcoming)
+            await self._follower.on_disk(self._clock.now())
         return counters
-
-    async def _on_disk(self, upcoming: int) -> None:
-        """Until the journal can tell what counters already show: a change is seen a moment before it is on disk."""
-        for _ in range(DISK_TRIES):
-            if (await self._broker.span()).next >= upcoming:
-                return
-            await asyncio.sleep(DISK_SECONDS)
 
     async def _older(self, window: Window, read: Callable[[TablePast, int, int], Awaitable[T]]) -> T | None:
         """What the tables know of the time from the window's start to the border."""
         border, step = self.border, window.step_ms
+        self._known_from = self._follower.known_from
         if border is None or self._tables is None or (step is not None and step < MINUTE):
             return None
         start = _floor(min(window.start, border.at), step)
@@ -110,34 +96,21 @@ class JournalHistory:
     # -- reading the journal ----------------------------------------------------------------------------------
 
     async def _catch_up(self) -> None:
-        async with self._reading:
-            offset = await self._first() if self._next is None else self._next
-            while True:
-                try:
-                    entries = await self._broker.read_events(start=offset, limit=CHUNK)
-                except OffsetGone as gone:
-                    offset = gone.oldest
-                    self._forget_all()
-                    continue
-                now = self._clock.now()
-                if entries and self._next is None and entries[0].offset > 0:
-                    self._known_from = entries[0].event.at if self.border is None else self.border.at
-                for entry in entries:
-                    self._figures.take(entry.event, now)
-                if not entries:
-                    break
-                self._next = offset = entries[-1].offset + 1
-            self._figures.forget(self._clock.now())
+        await self._follower.catch_up(self._take, self._forget_all)
+        self._figures.forget(self._clock.now())
 
-    async def _first(self) -> int:
-        span = await self._broker.span()
-        self.border = await find_border(self._lake, self._broker) if self._lake is not None else None
-        start = span.next - self._scan if self.border is None else self.border.offset
-        return max(span.oldest, start)
+    def _take(self, entries: Sequence[Entry]) -> None:
+        now = self._clock.now()
+        for entry in entries:
+            self._figures.take(entry.event, now)
 
     def _forget_all(self) -> None:
-        """The journal was trimmed past where we were: there is a gap that nothing can fill."""
-        self._figures, self._next, self._known_from = Figures(), None, 0
+        self._figures = Figures()
+
+    @property
+    def border(self) -> Border | None:
+        """Where the tables ended when the journal was first read."""
+        return self._follower.border
 
     # -- cutting time into steps ------------------------------------------------------------------------------
 

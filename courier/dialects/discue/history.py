@@ -6,9 +6,9 @@ events themselves, and of messages that were delivered, the newest are kept.
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from heapq import merge
+from itertools import chain
 from operator import attrgetter
 from typing import TypeVar
 
@@ -21,17 +21,16 @@ from courier.core.events import Entry, Event, EventKind
 from courier.core.model import DAY, MINUTE
 from courier.dialects.discue import names
 from courier.dialects.discue.table_history import Older, read_older
-from courier.lake.border import Border, find_border
+from courier.lake.border import Border
+from courier.lake.following import Follower
 from courier.lake.tables import Lake
 from courier.web.call import Call
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-CHUNK = 1_000
 SCAN_COUNT = 500_000
 """How many events, the newest, the first question reads at most."""
-DISK_TRIES, DISK_SECONDS = 200, 0.005
 KEPT_COUNT = 10_000
 """How many events of each group, and how many messages, are kept of each tenant."""
 
@@ -67,6 +66,11 @@ class Happening(msgspec.Struct, frozen=True, gc=False):
     principal: str
     queue_id: str | None = None
     listener_id: str | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands among the events of all shards."""
+        return self.at, self.offset
 
 
 class Past:
@@ -113,7 +117,7 @@ class Past:
     def happenings(self, noun: str | None) -> Iterator[Happening]:
         """Oldest first."""
         chosen = self.groups.values() if noun is None else [self.groups[noun]]
-        return merge(*chosen, key=attrgetter("offset"))
+        return iter(sorted(chain(*chosen), key=attrgetter("place")))
 
     def forget(self, before: int) -> None:
         for start in [start for start in self.minutes if start + MINUTE <= before]:
@@ -129,15 +133,12 @@ class History:
     """Every tenant's last day."""
 
     def __init__(self, broker: Broker, clock: Clock, *, lake: Lake | None = None, scan_count: int = SCAN_COUNT) -> None:
-        self.border: Border | None = None
         self._broker = broker
         self._lake = lake
         self._seeded: set[str] = set()
         self._clock = clock
-        self._scan_count = scan_count
-        self._next: int | None = None
+        self._follower = Follower(broker, lake, scan_count=scan_count)
         self._pasts: dict[str, Past] = {}
-        self._reading = asyncio.Lock()
 
     async def of(self, tenant: str) -> Past:
         """All that has happened to a tenant until now."""
@@ -148,7 +149,7 @@ class History:
 
     async def sent_event(self, tenant: str, queue_id: str, message_id: str) -> tuple[Event, int] | None:
         """A message that every listener has got, as it was sent, and when the last of them had it."""
-        await self._written_down()
+        await self._follower.on_disk(self._clock.now())
         past = await self.of(tenant)
         place = (queue_id, message_id)
         offset, delivered_at = past.sent.get(place), past.delivered.get(place)
@@ -160,25 +161,16 @@ class History:
             return None
         return (entries[0].event, delivered_at) if entries else None
 
-    async def _written_down(self) -> None:
-        """Until the journal can tell what queues already show: a change is seen a moment before it is on disk."""
-        upcoming = await self._broker.offset_at(self._clock.now() + DAY)
-        for _ in range(DISK_TRIES):
-            if (await self._broker.span()).next >= upcoming:
-                return
-            await asyncio.sleep(DISK_SECONDS)
-
     # -- reading the tables -----------------------------------------------------------------------------------
 
     async def _seed(self, lake: Lake, tenant: str, border: Border) -> None:
         """Put the older part of a tenant's day, which the journal was not asked for, before what is known."""
         since = self._clock.now() - DAY
-        read = partial(read_older, since=since, before_offset=border.offset, most=KEPT_COUNT * len(GROUPS))
+        read = partial(read_older, since=since, ends=border.offsets, most=KEPT_COUNT * len(GROUPS))
         older = await asyncio.to_thread(read, lake, tenant, TAKEN)
-        async with self._reading:
-            if tenant not in self._seeded:
-                self._seeded.add(tenant)
-                self._pasts.setdefault(tenant, Past()).follow(self._past_of(older))
+        if tenant not in self._seeded:
+            self._seeded.add(tenant)
+            self._pasts.setdefault(tenant, Past()).follow(self._past_of(older))
 
     def _past_of(self, older: Older) -> Past:
         past = Past()
@@ -193,31 +185,21 @@ class History:
     # -- reading the journal ----------------------------------------------------------------------------------
 
     async def _catch_up(self) -> None:
-        async with self._reading:
-            offset = await self._first() if self._next is None else self._next
-            while True:
-                try:
-                    entries = await self._broker.read_events(start=offset, limit=CHUNK)
-                except OffsetGone as gone:
-                    offset = gone.oldest
-                    self._pasts.clear()  # there is a gap that nothing can fill
-                    self._seeded.clear()
-                    self.border = None
-                    continue
-                for entry in entries:
-                    tenant = entry.event.tenant
-                    self._take(self._pasts.get(tenant) or self._pasts.setdefault(tenant, Past()), entry)
-                if not entries:
-                    break
-                self._next = offset = entries[-1].offset + 1
-            self._forget()
+        await self._follower.catch_up(self._take_all, self._forget_all, since=self._clock.now() - DAY)
+        self._forget()
 
-    async def _first(self) -> int:
-        span = await self._broker.span()
-        day_ago = await self._broker.offset_at(self._clock.now() - DAY)
-        self.border = await find_border(self._lake, self._broker) if self._lake is not None else None
-        start = span.next - self._scan_count if self.border is None else self.border.offset
-        return max(span.oldest, start, day_ago)
+    def _take_all(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            tenant = entry.event.tenant
+            self._take(self._pasts.get(tenant) or self._pasts.setdefault(tenant, Past()), entry)
+
+    def _forget_all(self) -> None:
+        self._pasts.clear()
+        self._seeded.clear()
+
+    @property
+    def border(self) -> Border | None:
+        return self._follower.border
 
     def _forget(self) -> None:
         before = self._clock.now() - DAY

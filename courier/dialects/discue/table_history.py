@@ -1,12 +1,15 @@
 """The older part of the last day from the lake's tables: its newest events whole, the others counted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from courier.core.events import Entry, Event
 from courier.core.model import MINUTE
+from courier.core.shards import first_of
 from courier.lake.tables import EVENTS, Lake, Within, day_of, in_ms
 
 if TYPE_CHECKING:
@@ -25,12 +28,14 @@ class Older(msgspec.Struct, frozen=True):
     """Of the others: minute, kind, whether it was in a listener's own queue, and how many."""
 
 
-def read_older(lake: Lake, tenant: str, kinds: Iterable[str], *, since: int, before_offset: int, most: int) -> Older:
+def read_older(lake: Lake, tenant: str, kinds: Iterable[str], *, since: int, ends: Sequence[int], most: int) -> Older:
+    """From the instant `since` on, up to an offset of each shard."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    where = (pc.field("tenant") == tenant) & (pc.field("offset") < before_offset) & pc.field("kind").isin(list(kinds))
+    shards = ((pc.field("offset") >= first_of(shard)) & (pc.field("offset") < end) for shard, end in enumerate(ends))
+    where = (pc.field("tenant") == tenant) & reduce(or_, shards) & pc.field("kind").isin(list(kinds))
     rows = lake.read(EVENTS, COLUMNS, where=where, within=Within("at", since), since_day=day_of(since))
-    rows = rows.sort_by("offset") if rows.num_rows else rows
+    rows = rows.sort_by([("at", "ascending"), ("offset", "ascending")]) if rows.num_rows else rows
     cut = max(0, rows.num_rows - most)
     return Older(_entries(rows.slice(cut)), _counts(rows.slice(0, cut)) if cut else [])
 

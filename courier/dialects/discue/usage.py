@@ -41,7 +41,7 @@ class Usage:
         after = _after(call)
         known = self._remembrance.history(call)
         past = await known.of(tenant_of(call))
-        following = (one for one in past.happenings(noun) if after is None or one.offset > after)
+        following = (one for one in past.happenings(noun) if after is None or one.place > after)
         listeners = {one.id: one for one in call.services.catalog.listeners(tenant_of(call))}
         written = [_write(call, one, listeners.get(one.listener_id or "")) for one in islice(following, limit)]
         headers = [(HEADER, describe(known.border).encode())]
@@ -56,16 +56,16 @@ def _noun(asked: str | None) -> str | None:
     return history.GROUPS[asked]
 
 
-def _after(call: Call) -> int | None:
-    """The place in the journal to go on from; only both parameters together have an effect."""
+def _after(call: Call) -> tuple[int, int] | None:
+    """The place among the events to go on from; only both parameters together have an effect."""
     at, event_id = call.argument("startAfter"), call.argument("startAfterId")
     if not at or not event_id:
         return None
-    whole("startAfter", at, 0, 10**15, default=0)
+    instant = whole("startAfter", at, 0, 10**15, default=0)
     offset = event_id.lstrip(PAD)
     if not offset.isascii() or not offset.isdecimal() or len(offset) > 19:
         raise Invalid("startAfterId is not the id of an event", field="startAfterId")
-    return int(offset)
+    return instant, int(offset)
 
 
 def _event_id(offset: int) -> str:

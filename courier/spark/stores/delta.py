@@ -7,6 +7,7 @@ are in place before the commit that names them; readers of Delta see them with t
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,8 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from courier.spark.stores import swapping
 from courier.spark.stores.base import BATCH, Part
-from courier.spark.stores.staging import clear, stage, staged_parts, sync
+from courier.spark.stores.staging import clear, joined, stage, staged_parts, sync
 
 APP = "courier-pipeline"
 
@@ -66,14 +68,29 @@ class DeltaStore:
     # -- care -------------------------------------------------------------------------------------------------
 
     def compact(self, table: str) -> tuple[int, int]:
-        """Small files of a log are put together; those that no version of the last days needs are removed."""
-        before = len(self._files(table))
-        opened = self._open(table)
-        if opened is not None:
-            opened.optimize.compact()
-            opened.vacuum(dry_run=False)
-            opened.create_checkpoint()
-        return before, len(self._files(table))
+        """Small batches of a log are put together; files that no version of the last days needs are removed."""
+        opened, before = self._open(table), self._files(table)
+        if opened is None:
+            return 0, 0
+        base, parts = self.root / table, groupby(before, _part_of)
+        batches = [[base / file for file in files] for part, files in parts if part.startswith(f"{BATCH}=")]
+        for group in swapping.small_neighbours(batches):
+            self._join(table, opened, group)
+        opened.vacuum(dry_run=False)
+        opened.create_checkpoint()
+        return len(before), len(self._files(table))
+
+    def _join(self, table: str, opened: DeltaTable, group: Sequence[Path]) -> None:
+        """The files of a group become one, in the folder of the last of them."""
+        first, last = (path.parent.name for path in (group[0], group[-1]))
+        staged = stage(self.root, table, joined(self._spark, group))
+        (file,) = staged.glob("*.parquet")
+        name = f"{last.partition('=')[2]}-from-{first.partition('=')[2]}.parquet"
+        added = self._move(table, last, file, name, is_new=False)
+        old = (path.relative_to(self.root / table).as_posix() for path in group)
+        removed = [self._removal(table, path, added.modification_time, is_new=False) for path in old]
+        opened.create_write_transaction([added, *removed], "append", opened.schema(), [BATCH])
+        clear(staged)
 
     # -- the log ----------------------------------------------------------------------------------------------
 
@@ -106,7 +123,11 @@ class DeltaStore:
         opened = self._open(table) or self._create(table, schema, by)
         _widen(opened, schema)
         old = [path for path in self._files(table) if _part_of(path) in set(parts)]
-        added = [self._move(table, part, file, batch) for part, files in written.items() for file in files]
+        added = [
+            self._move(table, part, file, f"{batch:08d}-{file.name.split('-')[1]}.parquet")
+            for part, files in written.items()
+            for file in files
+        ]
         now = max((action.modification_time for action in added), default=0)
         removed = [self._removal(table, path, now) for path in old]
         opened.create_write_transaction(
@@ -120,11 +141,11 @@ class DeltaStore:
     def _create(self, table: str, schema: StructType, by: Sequence[str]) -> DeltaTable:
         return DeltaTable.create(str(self.root / table), schema=_delta_schema(schema), partition_by=list(by))
 
-    def _move(self, table: str, part: Part, file: Path, batch: int) -> AddAction:
+    def _move(self, table: str, part: Part, file: Path, name: str, *, is_new: bool = True) -> AddAction:
         """A file under a name of its own: what a killed batch has left there is overwritten or never named."""
         folder = self.root / table / part
         folder.mkdir(parents=True, exist_ok=True)
-        target = folder / f"{batch:08d}-{file.name.split('-')[1]}.parquet"
+        target = folder / name
         shutil.move(file, target)
         sync(folder)
         facts = target.stat()
@@ -134,15 +155,15 @@ class DeltaStore:
             size=facts.st_size,
             partition_values=_values(part),
             modification_time=facts.st_mtime_ns // 1_000_000,
-            data_change=True,
+            data_change=is_new,
             stats=json.dumps(rows),
         )
 
-    def _removal(self, table: str, path: str, now: int) -> RemoveAction:
+    def _removal(self, table: str, path: str, now: int, *, is_new: bool = True) -> RemoveAction:
         """The file stays for those who read an older version, until it is vacuumed."""
         size = (self.root / table / path).stat().st_size
         values = _values(_part_of(path))
-        return RemoveAction(path=path, data_change=True, deletion_timestamp=now, size=size, partition_values=values)
+        return RemoveAction(path=path, data_change=is_new, deletion_timestamp=now, size=size, partition_values=values)
 
 
 def _part_of(path: str) -> Part:

@@ -12,10 +12,7 @@ from pyspark.sql.types import StructType
 
 from courier.spark.stores import swapping
 from courier.spark.stores.base import BATCH, Part
-from courier.spark.stores.staging import STAGING, clear, stage, staged_parts, sync
-
-SMALL_BYTES = 64 * 1024 * 1024
-"""Batches of a log are put together until they have so much."""
+from courier.spark.stores.staging import STAGING, clear, joined, stage, staged_parts, sync
 
 
 class ParquetStore:
@@ -74,9 +71,9 @@ class ParquetStore:
 
     def compact(self, table: str) -> tuple[int, int]:
         """Of a log, batches that lie next to each other and are small; parts are one file each already."""
-        folders = sorted((self.root / table).glob(f"{BATCH}=*"))
-        before = sum(1 for folder in folders for _ in folder.glob("*.parquet"))
-        groups = [group for group in swapping.small_neighbours(folders, SMALL_BYTES) if _file_count(group) > 1]
+        batches = [sorted(folder.glob("*.parquet")) for folder in sorted((self.root / table).glob(f"{BATCH}=*"))]
+        before = sum(map(len, batches))
+        groups = list(swapping.small_neighbours(batches))
         if not groups:
             return before, before
         fresh = swapping.linked_copy(self.root / table, self.root / STAGING / f"{table}-compacted")
@@ -88,19 +85,10 @@ class ParquetStore:
 
     def _join(self, table: str, group: Sequence[Path], fresh: Path) -> None:
         """The folders of a group become one, named for the last of them."""
-        rows = self._spark.read.parquet(*(str(folder) for folder in group))
-        staged = stage(self.root, table, rows.coalesce(1).sortWithinPartitions(*_order(rows)))
-        for folder in group:
-            clear(fresh / folder.name)
-        staged.rename(fresh / group[-1].name)
-
-
-def _order(rows: DataFrame) -> list[str]:
-    return [name for name in ("offset",) if name in rows.columns]
-
-
-def _file_count(folders: Sequence[Path]) -> int:
-    return sum(1 for folder in folders for _ in folder.glob("*.parquet"))
+        staged = stage(self.root, table, joined(self._spark, group))
+        for file in group:
+            clear(fresh / file.parent.name)
+        staged.rename(fresh / group[-1].parent.name)
 
 
 def _written_by(file: Path) -> int:

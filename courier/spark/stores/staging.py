@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 STAGING = "_staging"
 NO_MARKER = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -21,6 +21,12 @@ def stage(root: Path, table: str, frame: DataFrame, by: Sequence[str] = ()) -> P
     for file in staged.rglob("*.parquet"):
         sync(file)
     return staged
+
+
+def joined(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
+    """The rows of a log's files, as one file in order; a column that some of them lack is null there."""
+    rows = spark.read.option("mergeSchema", "true").parquet(*map(str, files))
+    return rows.coalesce(1).sortWithinPartitions("offset")
 
 
 def staged_parts(staged: Path) -> Iterator[tuple[str, list[Path]]]:

@@ -1,4 +1,4 @@
-"""A folder with fewer, larger files in place of the same folder with many small ones, in one step."""
+"""Few large files in place of many small ones: which of them are put together, and folders that change places."""
 
 import ctypes
 import os
@@ -10,18 +10,26 @@ AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 
 
-def small_neighbours(folders: Sequence[Path], most_bytes: int) -> Iterator[list[Path]]:
-    """Runs of folders that together stay below `most_bytes`."""
+SMALL_BYTES = 64 * 1024 * 1024
+"""Batches of a log are put together until they have so much."""
+
+
+def small_neighbours(batches: Sequence[Sequence[Path]], most_bytes: int = SMALL_BYTES) -> Iterator[list[Path]]:
+    """The files of each run of batches that together stay below `most_bytes`, where they are more than one.
+
+    The newest batch is left alone: if it was not committed it is done again, and must find its own rows.
+    """
     group: list[Path] = []
     size = 0
-    for folder in folders:
-        own = sum(file.stat().st_size for file in folder.glob("*.parquet"))
-        if group and size + own > most_bytes:
-            yield group
+    for files in batches[:-1]:
+        own = sum(file.stat().st_size for file in files)
+        if size + own > most_bytes:
+            if len(group) > 1:
+                yield group
             group, size = [], 0
-        group.append(folder)
+        group += files
         size += own
-    if group:
+    if len(group) > 1:
         yield group
 
 

@@ -3,12 +3,11 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from courier.core.billing import UNIT_BYTES
 from courier.spark.tables.columns import NUMBER, TEXT, as_schema, count_of, struct
 
 REQUESTS = ("sent", "received", "acked", "released", "extended", "published")
 """What somebody asked for. A batch of ten is ten, and an empty poll none: the journal holds no more."""
-UNIT_BYTES = 100_000
-"""A billable unit is so much received, and at least one for each message."""
 ADDED = ("requests", "messages", "received", "bytes", "billable_units")
 
 SCHEMA = struct(tenant=TEXT, day=TEXT, **dict.fromkeys(ADDED, NUMBER), batch=NUMBER, month=TEXT)

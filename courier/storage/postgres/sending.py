@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from courier.core.errors import CourierError, QueueNotFound
-from courier.core.events import Event, EventKind
-from courier.core.model import DEDUP_MS, Draft, Json, Kind, Queue, Sent, State
+from courier.core.events import Event, EventKind, sent_detail
+from courier.core.model import DEDUP_MS, Draft, Kind, Queue, Sent, State
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Parcel
 from courier.storage.postgres.bundles import Entry
@@ -101,7 +101,7 @@ class Intake:
             group = None if draft.group is None else draft.group.encode()
             content = Content(draft.body, draft.content_type, now, 0, draft.attributes, draft.trace)
             entries.append((seq, minted.encode(), now, size, group, content))
-            detail = _detail(draft, queue, 0)
+            detail = sent_detail(draft, queue, 0)
             tx.events.append(Event(SENT, now, tenant, queue_id, name, seq, minted, 0, size, principal, detail))
             outcomes.append(Sent(seq, minted))
         tx.wait(queue.key, entries)
@@ -137,7 +137,7 @@ class Intake:
         tx.events.append(
             Event(
                 SENT, now, queue.tenant, queue.id, queue.name, seq, message_id, 0, size, self._principal,
-                _detail(draft, queue, delay_ms),
+                sent_detail(draft, queue, delay_ms),
             )
         )  # fmt: skip
         return Sent(seq, message_id)
@@ -161,18 +161,3 @@ def _group(queue: Queue, draft: Draft) -> bytes | None:
     if queue.kind is Kind.FIFO:
         return (draft.group or "").encode()
     return None if draft.group is None else draft.group.encode()
-
-
-def _detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:
-    detail: dict[str, Json] = {"content_type": draft.content_type}
-    if delay_ms:
-        detail["delay_ms"] = delay_ms
-    if draft.group is not None:
-        detail["group"] = draft.group
-    if draft.trace is not None:
-        detail["trace"] = draft.trace
-    if queue.settings.archive_bodies:
-        detail["body"] = draft.body
-        if draft.attributes:
-            detail["attributes"] = draft.attributes
-    return detail
