@@ -67,9 +67,6 @@ cluster: install-all ## Start a PostgreSQL, three nodes and a balancer on port 8
 test: install-all ## Set everything up and run every test
 	@$(BIN)/python -m pytest $(TESTS)
 
-test-postgres: install-all ## Run the pipeline's tests with their servers on PostgreSQL (the other suites always run on both engines)
-	@COURIER_TEST_ENGINE=postgres $(BIN)/python -m pytest tests/spark
-
 check: install-all ## Format, lint, type-check and run the fast tests
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
@@ -88,4 +85,4 @@ clean: ## Remove what the other commands made (not your data)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help install install-all run pipeline cluster test test-postgres check bench lock clean
+.PHONY: help install install-all run pipeline cluster test check bench lock clean

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from courier.cli.client import route
 from courier.cli.connection import REMOTE, SERVER, Remote, Server
 from courier.cli.exits import Exit, Failure
-from courier.cli.options import Flag, QueueName
+from courier.cli.options import Flag, QueueName, Yes
 from courier.cli.progress import Progress
 from courier.cli.screen import Column
 
@@ -93,6 +93,34 @@ def drain(name: ShardName, /, *, stop: Flag = False, server: Server = SERVER) ->
             document = next(shard for shard in listed["shards"] if shard["name"] == name)
             progress.reach(count - document["queue_count"])
     server.screen.tell(document, f"shard {name} is empty" if document["draining"] else f"shard {name} is used again")
+
+
+@app.command
+def address(name: ShardName, database: str, /, *, server: Server = SERVER) -> None:
+    """Say where a shard's database is now, such as after a failover to another machine.
+
+    Parameters
+    ----------
+    database
+        Its new address, as postgresql://…; the same shard must be there.
+    """
+    document = server.client.patch(route("shards", name), {"database": database})
+    server.screen.tell(document, f"shard {name} is at {document['database']}")
+
+
+@app.command
+def remove(name: ShardName, /, *, forget_journal: Flag = False, yes: Yes = False, server: Server = SERVER) -> None:
+    """Remove a shard that is drained and empty; its database is not needed any more.
+
+    Parameters
+    ----------
+    forget_journal
+        Also when its journal has events that are not in the archive: they are lost to the pipeline.
+    """
+    server.screen.confirm(f"remove shard {name} from the store?", yes=yes)
+    path = route("shards", name) + ("?forget_journal=true" if forget_journal else "")
+    server.client.delete(path)
+    server.screen.tell({"removed": name}, f"removed shard {name}")
 
 
 @app.command

@@ -9,6 +9,8 @@ class ShardState(StrEnum):
     ACTIVE = "active"
     DRAINING = "draining"
     """It gets no new queues, and those it has are moved away one by one."""
+    REMOVED = "removed"
+    """It has no database any more. Its number is not given again, for its events are still in the archive."""
 
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +22,12 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 1
     """Its share of new queues, against the weights of the others; 0 means none."""
     state: ShardState = ShardState.ACTIVE
+    end: int = 0
+    """The offset that its journal ended with when it was removed."""
+
+    @property
+    def is_removed(self) -> bool:
+        return self.state is ShardState.REMOVED
 
     @property
     def share(self) -> int:

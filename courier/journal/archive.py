@@ -102,6 +102,11 @@ class Archive:
         self._end = found[-1].end if found else span.oldest
         self._measure()
 
+    async def sealed_until(self) -> int:
+        """The offset that the newest segment ends with, whichever node has sealed it."""
+        await self.look()
+        return self._end
+
     async def catch_up(self, journal: Span) -> None:
         """Look again where the store has forgotten what is in no segment that is known: another node has sealed it.
 

@@ -35,10 +35,20 @@ class Past:
         await self._archive.catch_up(journal)
         return Span(oldest=self._archive.oldest(journal), next=journal.next)
 
+    async def unsealed_count(self) -> int:
+        """How many events are in the journal only."""
+        journal = await self._store.span()
+        sealed = journal.oldest if self._archive is None else await self._archive.sealed_until()
+        return max(0, journal.next - max(sealed, journal.oldest))
+
     async def offset_at(self, at: int) -> int:
         """The offset of the first event of that instant or later; the next offset when there is none."""
-        found = await self._archive.offset_at(at) if self._archive is not None else None
-        return await self._store.offset_at(at) if found is None else found
+        offset = await self._store.offset_at(at)  # first: what is sealed and trimmed meanwhile is in the archive then
+        if self._archive is None:
+            return offset
+        await self._archive.catch_up(await self._store.span())
+        found = await self._archive.offset_at(at)
+        return offset if found is None else found
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         """Events from `start` on, up to `limit` but perhaps fewer; none only at the end. Raises OffsetGone."""
@@ -131,6 +141,10 @@ class History:
 
     async def span(self, shard: int = 0) -> Span:
         return await self._past(first_of(shard)).span()
+
+    async def unsealed_count(self, shard: int) -> int:
+        """How many events of a shard are in its journal only, and would go with it."""
+        return await self._past(first_of(shard)).unsealed_count()
 
     async def offset_at(self, at: int, shard: int = 0) -> int:
         """The offset of the shard's first event of that instant or later; its next offset when there is none."""

@@ -340,7 +340,10 @@ class Shards(Protocol):
         """Make an empty database a shard; raises AlreadyExists, and Invalid when it cannot be one."""
 
     async def change(self, name: str, **changes: object) -> Shard:
-        """Change `weight` or `state`; raises ShardNotFound."""
+        """Change `weight`, `state` or `url`; raises ShardNotFound, and Invalid for a database that is not the shard."""
+
+    async def remove(self, name: str) -> None:
+        """Let go of a shard that is drained and empty; raises ShardNotFound, and InUse where it is not."""
 
     async def move(self, queue: Queue, to: str) -> Relocation:
         """Begin to move a queue to a shard, while it is used; raises ShardNotFound, and InUse while it moves."""

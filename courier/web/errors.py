@@ -24,8 +24,9 @@ class MalformedRequest(WireError):
 
 
 class RequestTooLarge(WireError):
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"the request body is larger than the {limit} bytes that are allowed")
+    def __init__(self, limit: int, *, unpacked: bool = False) -> None:
+        when = ", once it is unpacked," if unpacked else ""
+        super().__init__(f"the request body is larger{when} than the {limit} bytes that are allowed")
         self.limit = limit
 
 

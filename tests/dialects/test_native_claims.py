@@ -1,12 +1,16 @@
 """Jobs, claims, stages and publications over the native dialect."""
 
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from courier.dialects.native.wire.unpacking import unpacked_size
 from courier.journal.schema import CLAIMED_COLUMNS, arrow_schema
 from tests.support.inprocess import Response
 from tests.support.native import ALL, Queue, Tenant, native_tenant
@@ -30,10 +34,10 @@ def table(response: Response) -> pa.Table:
     return pa.ipc.open_stream(response.body).read_all()
 
 
-def stream(**columns: pa.Array) -> bytes:
+def stream(compression: str | None = None, **columns: pa.Array) -> bytes:
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
@@ -214,6 +218,30 @@ async def test_what_cannot_be_sent_cannot_be_staged(orders: Queue, body: bytes, 
     assert response.status == 400
     assert sentence in response.json()["detail"]
     assert (await orders.refused("PUT", "/publications/q", {"number": 0, "stages": ["s1"]}))["status"] == 404
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+async def test_compressed_columns_count_as_what_they_are_when_unpacked(orders: Queue, compression: str) -> None:
+    small = stream(compression, body=pa.array([b"x" * 10_000] * 5), id=pa.array([f"m{n}" for n in range(5)]))
+    assert (await stage(orders, "s1", 0, small)).status == 204
+    await orders.ask("PUT", "/publications/q", {"number": 0, "stages": ["s1"]})
+    assert await orders.bodies() == ["x" * 10_000] * 5
+
+    bomb = stream(compression, body=pa.array([bytes(14 * 1024 * 1024)] * 5))
+    assert len(bomb) < 1024 * 1024
+    response = await stage(orders, "s2", 0, bomb)
+    assert response.status == 413
+    assert "larger, once it is unpacked, than the 67108864 bytes" in response.json()["detail"]
+    assert (await orders.refused("PUT", "/publications/r", {"number": 0, "stages": ["s2"]}))["status"] == 404
+
+
+@given(places=st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 255)), min_size=1, max_size=8))
+def test_a_broken_stream_is_measured_or_refused_as_one_that_is_not_arrow(places: list[tuple[int, int]]) -> None:
+    broken = bytearray(stream("zstd", body=pa.array([b"x" * 1_000] * 50)))
+    for place, value in places:
+        broken[place % len(broken)] = value
+    with contextlib.suppress(pa.ArrowInvalid, OSError):
+        assert unpacked_size(bytes(broken)) >= 0
 
 
 async def test_stages_need_the_right_to_send(root: Tenant, orders: Queue) -> None:

@@ -1,23 +1,27 @@
 """A store on two databases, operated from the command line while programs use it."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Courier
+from courier.core.shards import first_of
+from tests.cli.conftest import Courier, Run
 from tests.support.postgres import shared_cluster
 from tests.support.server import ServerProcess, start_server
 
+PATIENCE_S = 30.0
 QUEUE = "/courier/v1/tenants/default/queues/orders"
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[list[ServerProcess]]:
-    """Two nodes on a store of two databases."""
+    """Two nodes on a store of two databases, with an archive that both reach."""
     home, second = (shared_cluster().store_url(tmp_path / name) for name in ("home", "second"))
-    with start_server(tmp_path / "a", store=home) as one, start_server(tmp_path / "b", store=home) as other:
+    settings = {"store": home, "archive": tmp_path / "archive", "archive_segment_ms": 200}
+    with start_server(tmp_path / "a", **settings) as one, start_server(tmp_path / "b", **settings) as other:
         added = command(one).ok("shards", "add", "second", second, "--weight", 1)
         assert "number 1" in added.out
         yield [one, other]
@@ -110,3 +114,64 @@ def test_shards_are_weighed_and_drained_from_the_command_line(cluster: list[Serv
     assert (drained["queue_count"], drained["draining"]) == (0, True)
     for name in ("a", "b"):
         assert f"body of {name}" in command(other).ok("receive", name, "--json").out
+
+
+def eventually(look: Callable[[], Run]) -> Run:
+    """Until a command succeeds: nodes hear of each other's changes within a second."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (run := look()).code and time.monotonic() < deadline:
+        time.sleep(0.1)  # other processes are at work: there is no clock of ours to move
+    assert run.code == 0, run.err
+    return run
+
+
+@pytest.mark.slow
+def test_a_shard_is_found_again_at_another_address(cluster: list[ServerProcess], tmp_path: Path) -> None:
+    one, other = cluster
+    courier, database = command(one), shared_cluster()
+    courier.ok("shards", "weight", "home", 0)
+    courier.ok("queues", "create", "orders")
+    courier.ok("send", "orders", "kept")
+    schema, empty = database._schemas[tmp_path / "second"], database.store_url(tmp_path / "empty")
+    refused = courier("shards", "address", "second", empty)
+    assert (refused.code, "it lacks queue 'orders'" in refused.err) == (1, True), refused.err
+    assert "--store" in courier("shards", "address", "home", empty).err
+    database.execute(f"ALTER SCHEMA {schema} RENAME TO promoted")  # as if a standby had taken over elsewhere
+    try:
+        courier.ok("shards", "address", "second", database.url("promoted"))
+        assert "kept" in eventually(lambda: command(other)("browse", "orders")).out
+        courier.ok("send", "orders", "new")
+        assert eventually(lambda: command(other)("receive", "orders", "--limit", 2, "--json")).out.count("body") >= 2
+        one.restart()
+        assert command(one).ok("shards", "list", "--json").json["shards"][1]["trouble"] is None
+    finally:
+        for node in cluster:
+            node.kill()
+        database.execute(f"ALTER SCHEMA promoted RENAME TO {schema}")
+        database.empty(tmp_path / "empty")
+
+
+@pytest.mark.slow
+def test_a_shard_that_is_drained_and_empty_is_removed_and_its_events_stay_readable(
+    cluster: list[ServerProcess], tmp_path: Path
+) -> None:
+    one, other = cluster
+    courier = command(one)
+    courier.ok("shards", "weight", "home", 0)
+    courier.ok("queues", "create", "orders")
+    courier.ok("send", "orders", "kept")
+    assert "drain it first" in courier("shards", "remove", "second", "--yes", "--forget-journal").err
+    assert "cannot be removed" in courier("shards", "remove", "home", "--yes", "--forget-journal").err
+    courier.ok("shards", "drain", "second")
+    eventually(lambda: courier("shards", "remove", "second", "--yes"))  # as soon as its journal is sealed
+    assert [shard["name"] for shard in courier.ok("shards", "list", "--json").json["shards"]] == ["home"]
+    assert "kept" in eventually(lambda: command(other)("receive", "orders")).out
+    one.restart()
+    url = f"{one.url}/courier/v1/journal/events?from={first_of(1)}"
+    events = one.session.get(url, timeout=30).json()["events"]
+    assert [event["kind"] for event in events] == ["sent"]
+    third = shared_cluster().store_url(tmp_path / "third")
+    assert "number 2" in command(one).ok("shards", "add", "second", third).out
+    for node in cluster:
+        node.kill()
+    shared_cluster().empty(tmp_path / "third")

@@ -21,7 +21,7 @@ from courier.journal.place import LocalPlace, Place, RemotePlace, place_of
 from courier.journal.selection import Selection
 from courier.storage.base import CannotOpen
 from courier.upkeep.timekeeper import Timekeeper
-from tests.support.engines import ENGINES, Rig
+from tests.support.engines import ENGINES, Rig, forget
 from tests.support.object_store import object_store
 
 AGE_MS = 60_000
@@ -68,13 +68,15 @@ class Shelf:
         return rows
 
 
-@pytest.fixture
-async def shelf(tmp_path: Path) -> AsyncIterator[Shelf]:
-    rig = Rig(lambda: ENGINES["sqlite"](tmp_path / "data", hasty=True))
+@pytest.fixture(params=sorted(ENGINES))
+async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shelf]:
+    """An archive of a store, on each engine."""
+    rig = Rig(lambda: ENGINES[request.param](tmp_path / "data", hasty=True))
     await rig.open()
     await rig.create("orders")
     yield Shelf(rig, LocalPlace(tmp_path / "archive"))
     await rig.close()
+    forget(tmp_path / "data")
 
 
 async def fill(shelf: Shelf, count: int = 5) -> list[Entry]:
@@ -198,8 +200,51 @@ async def test_an_instant_leads_to_its_offset_in_segments_too(shelf: Shelf) -> N
         assert await shelf.history.offset_at(at) == expected
 
 
+async def test_an_instant_leads_to_its_offset_while_sealing_goes_on(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await fill(shelf)
+    find = shelf.rig.store.offset_at
+
+    async def late(at: int) -> int:
+        await shelf.seal()
+        return await find(at)
+
+    monkeypatch.setattr(shelf.rig.store, "offset_at", late)
+    assert await shelf.history.offset_at(before[1].event.at) == 0
+
+
+async def test_an_instant_leads_to_its_offset_where_somebody_else_has_sealed(shelf: Shelf) -> None:
+    before = await fill(shelf)
+    other = Shelf(shelf.rig, shelf.place)
+    await other.archive.open()
+    await shelf.seal()
+    assert await other.history.offset_at(before[1].event.at) == 0
+
+
 async def test_reading_goes_on_while_sealing_does(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Events that are trimmed between the look at the journal and the reading of it are found in their segment."""
+    before = await fill(shelf)
+    read = shelf.rig.store.read_events
+
+    async def late(**what: int) -> list[Entry]:
+        monkeypatch.undo()
+        await shelf.seal()
+        return await read(**what)
+
+    monkeypatch.setattr(shelf.rig.store, "read_events", late)
+    assert await shelf.history.read_events(start=0, limit=100) == before
+    await fill(shelf)
+    monkeypatch.setattr(shelf.rig.store, "read_events", late)
+    end = (await shelf.history.span()).next
+    assert [row["offset"] for row in await shelf.stream(0, end)] == list(range(end))
+
+
+@pytest.mark.parametrize("shelf", ["sqlite"], indirect=True)
+async def test_reading_from_sqlite_goes_on_while_it_is_sealed_in_its_midst(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that reads in a thread, where events can be trimmed after it has begun."""
     before = await fill(shelf)
     decode = shelf.rig.store._decode_events  # type: ignore[attr-defined]
     loop = asyncio.get_running_loop()

@@ -9,6 +9,7 @@ from courier.spark.session import open_session
 from tests.support.server import ServerProcess, start_server
 from tests.support.spark import quick_conf
 from tests.support.spark_cluster import connect_server, standalone
+from tests.support.stores import SERVED, UNCHOSEN, choosing
 
 
 @pytest.fixture(scope="session")
@@ -19,10 +20,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def _every_store_is_on_a_given_engine() -> Iterator[None]:
+    """A test that starts a server without the fixture `engine` would leave an engine out."""
+    with choosing(UNCHOSEN):
+        yield
+
+
+@pytest.fixture(scope="session", params=SERVED)
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine that a server can be on; every test of a server runs on all of them."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def server(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[ServerProcess]:
     """A server that seals all the time, so that half of what is read comes from segments."""
-    with start_server(tmp_path_factory.mktemp("server"), archive_segment_ms=300) as process:
+    with start_server(tmp_path_factory.mktemp("server"), engine=engine, archive_segment_ms=300) as process:
         yield process
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from courier.storage.sqlite.care import check
 from tests.spark.killing import dice, run_through
-from tests.spark.test_read_kills import MESSAGES, ROWS_PER_BATCH, body_of, send_all
+from tests.spark.test_read_kills import BATCHES, MESSAGES, body_of, send_all
 from tests.support.server import ServerProcess, start_server
+from tests.support.stores import check
 
 pytestmark = pytest.mark.slow
 
@@ -25,19 +25,20 @@ def everything_in(server: ServerProcess, queue: str) -> list[tuple[str, int]]:
         after = f"&after={page['next']}"
 
 
-def test_a_queue_is_carried_into_another_exactly_through_eight_kills(tmp_path: Path) -> None:
-    with start_server(tmp_path) as server:
-        send_all(server, "orders")
+def test_a_queue_is_carried_into_another_exactly_through_eight_kills(tmp_path: Path, engine: str) -> None:
+    count = MESSAGES[engine]
+    with start_server(tmp_path, engine=engine) as server:
+        send_all(server, "orders", count)
         assert server.session.post(f"{server.url}{QUEUES}", json={"name": "copies"}, timeout=30).status_code == 201
         out = tmp_path / "out"
         command = ["-m", "tests.spark.jobs.carry_messages", "local[2]", server.url, server.token, "orders", "copies"]
-        kills = dice(2, batches=MESSAGES // ROWS_PER_BATCH)
+        kills = dice(2, batches=BATCHES)
         log = tmp_path / "job.log"
-        run_through([*command, str(ROWS_PER_BATCH), str(out)], out / "checkpoint", server, kills, log=log)
+        run_through([*command, str(count // BATCHES), str(out)], out / "checkpoint", server, kills, log=log)
         found = everything_in(server, "copies")
-        assert len(found) == MESSAGES
-        assert sorted(found, key=lambda pair: pair[1]) == [(body_of(number), number) for number in range(MESSAGES)]
+        assert len(found) == count
+        assert sorted(found, key=lambda pair: pair[1]) == [(body_of(number), number) for number in range(count)]
         left = server.session.get(f"{server.url}{QUEUES}/orders/counters", timeout=30).json()
-        assert (left["total_count"], left["acked_count"]) == (0, MESSAGES)
+        assert (left["total_count"], left["acked_count"]) == (0, count)
         assert server.stop() == 0
-    assert check(tmp_path / "data") == []
+        assert check(server.data, engine) == []

@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
+from courier.cli import main
 from courier.cli.simulating import make
 from courier.journal.schema import NAMES
 from courier.lake import tables
@@ -27,9 +28,11 @@ from courier.spark.stores.base import FORMATS
 from tests.spark.killing import Driver, begun, forget_last_commit, run_job
 from tests.spark.test_tables import check, everything, read
 from tests.support.server import ServerProcess, start_server
+from tests.support.stores import store_settings
 
 pytestmark = pytest.mark.slow
 
+EVENTS = 12_000
 CENTURY_MS = 100 * 365 * 86_400_000
 """An archive's age at which a history with old dates is not forgotten."""
 
@@ -73,8 +76,8 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Any:
-    with start_server(tmp_path, archive_segment_ms=200) as process:
+def shop(tmp_path: Path, engine: str) -> Any:
+    with start_server(tmp_path, engine=engine, archive_segment_ms=200) as process:
         yield Shop(process)
 
 
@@ -142,6 +145,13 @@ def query(lake: Path, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql.format(**tables)).fetchall()
 
 
+def make_history(data: Path, engine: str) -> None:
+    """A long one, in the archive of a store on the engine."""
+    make(data, events=EVENTS, seed=5, until=1_790_000_000_000)
+    if engine != "sqlite":
+        assert main(["migrate", "--from", f"sqlite:{data}", "--to", store_settings(data, engine)["store"]]) == 0
+
+
 def look(lake: Path) -> None:
     """Whatever moment it is: files are whole and are tables' own, and no row is there twice."""
     for name in TABLES:
@@ -155,11 +165,11 @@ def look(lake: Path) -> None:
 
 
 def test_a_pipeline_that_is_killed_again_and_again_leaves_exact_tables_that_anybody_can_read(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, engine: str
 ) -> None:
     lake, chance = tmp_path / "lake", random.Random(7)
-    make(tmp_path / "data", events=12_000, seed=5, until=1_790_000_000_000)
-    with start_server(tmp_path, archive_age_ms=CENTURY_MS) as server:
+    make_history(tmp_path / "data", engine)
+    with start_server(tmp_path, engine=engine, archive_age_ms=CENTURY_MS) as server:
         shop = Journal(server.url, server.token)
         arguments = ["-m", "tests.spark.jobs.run_pipeline", "local[2]", server.url, server.token, "4000", str(lake)]
         driver = Driver(arguments, tmp_path / "job.log")
@@ -174,10 +184,11 @@ def test_a_pipeline_that_is_killed_again_and_again_leaves_exact_tables_that_anyb
         run_job(arguments, log=tmp_path / "job.log")
         look(lake)
         span = shop.spans()[0]
+        assert span.oldest == 0
         events = [e for batch in shop.read(span.oldest, span.next, Wanted(NAMES)) for e in batch.to_pylist()]
     kept = Lake(spark, lake)
     (count,) = query(lake, 'SELECT max("offset") + 1 FROM {events}')[0]
-    assert 12_000 <= count <= len(events)
+    assert EVENTS <= count <= len(events)
     check(kept, events[:count])
     sums = "sum(sent), sum(acked), sum(backlog), sum(oldest_age_ms), count(*)"
     ours = read(kept, "queue_minutes").selectExpr(*sums.split(", ")).first()

@@ -24,8 +24,8 @@ report: True
 
 
 @pytest.mark.slow
-def test_the_walk_does_what_it_says(tmp_path: Path) -> None:
-    with start_server(tmp_path) as server:
+def test_the_walk_does_what_it_says(tmp_path: Path, engine: str) -> None:
+    with start_server(tmp_path, engine=engine) as server:
         environ = os.environ | {"COURIER_URL": server.url, "COURIER_TOKEN": server.token}
         done = subprocess.run(
             [sys.executable, EXAMPLE], env=environ, capture_output=True, text=True, timeout=900, check=False

@@ -23,9 +23,9 @@ COMMAND = [sys.executable, "-m", "courier.cli", "replay"]
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def shop(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[ServerProcess]:
     """3,000 orders of which every third is done, some for Europe; and a lake that knows of them."""
-    with start_server(tmp_path_factory.mktemp("shop")) as server:
+    with start_server(tmp_path_factory.mktemp("shop"), engine=engine) as server:
         call = server.session
         for name in ("orders", "again", "secret"):
             settings = {"archive_bodies": name != "secret"}

@@ -212,8 +212,10 @@ def test_an_option_that_makes_no_sense_is_named(bench: Bench, options: dict[str,
         bench.read(**options).collect()
 
 
-def test_what_is_no_longer_kept_fails_the_query_or_is_skipped_as_told(spark: SparkSession, tmp_path: Path) -> None:
-    with start_server(tmp_path, archive_segment_ms=1, archive_age_ms=1) as server:
+def test_what_is_no_longer_kept_fails_the_query_or_is_skipped_as_told(
+    spark: SparkSession, tmp_path: Path, engine: str
+) -> None:
+    with start_server(tmp_path, engine=engine, archive_segment_ms=1, archive_age_ms=1) as server:
         bench = Bench(spark, server, "orders")
         bench.send(10)
         journal = Journal(server.url, server.token)
@@ -225,8 +227,8 @@ def test_what_is_no_longer_kept_fails_the_query_or_is_skipped_as_told(spark: Spa
         assert left == list(range(left[0], journal.span().next))
 
 
-def test_a_server_that_dies_in_the_middle_is_waited_for(tmp_path: Path) -> None:
-    with start_server(tmp_path, archive_enabled="false") as server:
+def test_a_server_that_dies_in_the_middle_is_waited_for(tmp_path: Path, engine: str) -> None:
+    with start_server(tmp_path, engine=engine, archive_enabled="false") as server:
         session, queues = server.session, f"{server.url}/courier/v1/tenants/default/queues"
         session.post(queues, json={"name": "orders"}, timeout=30)
         bodies = [{"body": "x" * 1_000} for _ in range(1_000)]

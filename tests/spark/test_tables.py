@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from courier.core.billing import UNIT_BYTES
 from courier.journal.schema import NAMES, journal_schema
 from courier.spark import pipeline, refreshing
 from courier.spark.lake import Lake, Terms
@@ -61,7 +62,7 @@ class History:
     def receive(self) -> None:
         seq = self.pick(set(self.live) - self.leased)
         self.leased.add(seq)
-        self.note("received", seq)
+        self.note("received", seq, size=self.draw(st.sampled_from((3, UNIT_BYTES, UNIT_BYTES + 1))))
 
     def settle(self) -> None:
         seq = self.pick(self.leased)
@@ -190,7 +191,8 @@ def check(lake: Lake, events: list[dict[str, Any]]) -> None:
     found = sorted((d.seq, d.died_at, d.reason, d.dead_letter_queue, d.queue) for d in deaths.collect())
     assert found == plain.deaths(events)
     assert all(death.history[-1].kind == "dead_lettered" for death in deaths.collect())
-    usage = read(lake, "tenant_usage").select("tenant", "day", "requests", "messages", "received", "bytes").collect()
+    counted = ("requests", "messages", "received", "bytes", "billable_units")
+    usage = read(lake, "tenant_usage").select("tenant", "day", *counted).collect()
     assert {(u.tenant, u.day): tuple(u)[2:] for u in usage} == plain.usage(events)
     deliveries = read(lake, "listener_minutes").select(
         "tenant", "listener", ms("minute"), "attempts", "retry", "unknown"

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from courier.core.billing import billable_units
+
 MINUTE = 60_000
 ENDS = {"acked", "discarded", "purged", "cancelled"}
 PASSES = {"dead_lettered", "moved", "redriven"}
@@ -138,9 +140,9 @@ def deaths(events: Iterable[Event]) -> list[tuple[int, int, str, str, str]]:
 REQUESTS = {"sent", "received", "acked", "released", "extended"}
 
 
-def usage(events: Iterable[Event]) -> dict[tuple[str, str], tuple[int, int, int, int]]:
-    """Requests, messages, receipts and bytes of each tenant and day."""
-    found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+def usage(events: Iterable[Event]) -> dict[tuple[str, str], tuple[int, ...]]:
+    """Requests, messages, receipts, bytes and billable units of each tenant and day."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     for event in of_messages(events):
         kind = event["kind"]
         if kind in REQUESTS:
@@ -149,7 +151,8 @@ def usage(events: Iterable[Event]) -> dict[tuple[str, str], tuple[int, int, int,
             for place, counts in enumerate((True, kind == "sent", kind == "received")):
                 row[place] += counts
             row[3] += event["size"] if kind in {"sent", "received"} else 0
-    return {key: (row[0], row[1], row[2], row[3]) for key, row in found.items()}
+            row[4] += billable_units(event["size"]) if kind == "received" else 0
+    return {key: tuple(row) for key, row in found.items()}
 
 
 def deliveries(events: Iterable[Event]) -> dict[tuple[str, str, int], tuple[int, int, int]]:

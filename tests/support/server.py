@@ -12,6 +12,7 @@ from typing import Any
 
 import requests
 
+from tests.support.engines import forget
 from tests.support.stores import store_settings
 
 ROOT_TOKEN = "root-token"
@@ -113,14 +114,19 @@ class ServerProcess:
 
 
 @contextlib.contextmanager
-def start_server(tmp_path: Path, **settings: Any) -> Iterator[ServerProcess]:
-    """A server with its data in `tmp_path`, already listening; keys of `settings` as in courier.toml."""
+def start_server(tmp_path: Path, *, engine: str | None = None, **settings: Any) -> Iterator[ServerProcess]:
+    """A server with its data in `tmp_path`, already listening; keys of `settings` as in courier.toml.
+
+    Its store is on the engine, and gone at the end, or else on that of the test that runs.
+    """
     data = Path(settings.pop("data", tmp_path / "data"))
     data.mkdir(parents=True, exist_ok=True)
-    server = ServerProcess(data, store_settings(data) | settings)
+    server = ServerProcess(data, store_settings(data, engine) | settings)
     server.start()
     try:
         yield server
     finally:
         if server.running:
             server.kill()
+        if engine is not None:
+            forget(data)

@@ -4,9 +4,9 @@ The finer the grain the sooner it is forgotten, as the vendor does it: seconds a
 hours after 15 months.
 """
 
+from courier.core.billing import billable_units
 from courier.core.events import Event, EventKind
 from courier.core.model import DAY, HOUR, MINUTE, SECOND
-from courier.dialects.anypoint.limits import UNIT_BYTES
 
 KEPT_MS = {SECOND: 3 * HOUR, MINUTE: 15 * DAY, HOUR: 457 * DAY}
 
@@ -142,6 +142,6 @@ class Figures:
         usage.add(event.at, OPERATIONS, 1, now)
         if event.kind == EventKind.RECEIVED:
             usage.add(event.at, RECEIPTS, 1, now)
-            usage.add(event.at, UNITS, max(1, -(-size // UNIT_BYTES)), now)
+            usage.add(event.at, UNITS, billable_units(size), now)
         if event.kind in {EventKind.RECEIVED, EventKind.SENT}:
             usage.add(event.at, BYTES, size, now)

@@ -6,12 +6,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from courier.core.billing import UNIT_BYTES
 from courier.core.events import EventKind
 from courier.core.limits import LEASE_MS
 from courier.core.model import HOUR, MINUTE, Exchange, Queue
 from courier.dialects.anypoint import figures
 from courier.dialects.anypoint.figures import OPERATION_KINDS, OUTBOX, Row
-from courier.dialects.anypoint.limits import UNIT_BYTES
 from courier.lake.minutes import Minute, queue_minutes
 from courier.lake.tables import EVENTS, QUEUE_MINUTES, Lake, Within, day_of, in_ms, start_of_day
 

@@ -4,9 +4,9 @@ import msgspec
 
 from courier.core.errors import AlreadyExists, InUse, Invalid, QueueNotFound, ShardNotFound, TenantNotFound
 from courier.core.sharding import ShardFigures, ShardState
-from courier.dialects.native.operations import PREFIX, Operation, created, ok
+from courier.dialects.native.operations import PREFIX, Operation, created, gone, ok
 from courier.dialects.native.wire import shards as wire
-from courier.dialects.native.wire.reading import read
+from courier.dialects.native.wire.reading import read, read_query
 from courier.web.call import Call, Reply
 from courier.web.services import Shards
 
@@ -34,8 +34,21 @@ async def change_shard(call: Call) -> Reply:
         changes["weight"] = order.weight
     if order.draining is not msgspec.UNSET:
         changes["state"] = ShardState.DRAINING if order.draining else ShardState.ACTIVE
+    if order.database is not msgspec.UNSET:
+        changes["url"] = order.database
     await shards.change(name, **changes)
     return ok(wire.write_shard(_figures(shards, name)))
+
+
+async def remove_shard(call: Call) -> Reply:
+    shards, name = _shards(call), call.params["shard"]
+    query = read_query(call, wire.RemovalQuery)
+    figures = [one for one in shards.figures() if one.shard.name == name]
+    for one in figures if not query.forget_journal else ():
+        if count := await call.services.history.unsealed_count(one.shard.number):
+            raise InUse(name, f"{count} events that are in no archive yet")
+    await shards.remove(name)
+    return gone()
 
 
 async def move_queue(call: Call) -> Reply:
@@ -89,13 +102,27 @@ OPERATIONS = (
         path=SHARD,
         handler=change_shard,
         tag="Shards",
-        summary="Weigh a shard, or drain it",
-        description="A shard that is drained gets no new queues, and those that it has are moved away one by one.",
+        summary="Weigh a shard, drain it, or say where its database is now",
+        description="A shard that is drained gets no new queues, and those that it has are moved away one by one. At"
+        " another address there must be the same shard, such as a standby that was promoted.",
         needs="root",
         takes=wire.ShardChange,
         example={"weight": 2},
         gives={200: wire.ShardView},
         fails=(ShardNotFound,),
+    ),
+    Operation(
+        method="DELETE",
+        path=SHARD,
+        handler=remove_shard,
+        tag="Shards",
+        summary="Remove a shard that is drained and empty",
+        description="Its number is not given again, and what the archive holds of its journal can still be read. A"
+        " shard whose journal has events that are in no archive is only removed with `forget_journal`.",
+        needs="root",
+        query=wire.RemovalQuery,
+        gives={204: None},
+        fails=(ShardNotFound, InUse),
     ),
     Operation(
         method="POST",

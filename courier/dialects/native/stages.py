@@ -21,6 +21,7 @@ from courier.dialects.native.wire import stages as wire
 from courier.dialects.native.wire.reading import read
 from courier.journal import arrow
 from courier.web.call import Call, Handler, Reply
+from courier.web.errors import RequestTooLarge
 
 Target = Queue | Exchange
 
@@ -65,7 +66,8 @@ async def _stage(call: Call, target: Target) -> Reply:
 
 async def _drafts(call: Call) -> list[Draft]:
     if arrow.MEDIA_TYPE in (call.header(b"content-type") or "").lower():
-        return await asyncio.to_thread(wire.drafts_of_arrow, call.body)
+        limit = call.services.settings.max_request_bytes
+        return await asyncio.to_thread(wire.drafts_of_arrow, call.body, limit=limit)
     return wire.drafts_of_json(call.body)
 
 
@@ -108,13 +110,14 @@ def _staging(place: str, stage: Handler, drop: Handler) -> tuple[Operation, ...]
             " answer was lost. All its messages are kept or, when one is refused, none. The body is JSON or an Arrow"
             f" stream (`{arrow.MEDIA_TYPE}`) with a column `body` and, as wanted, "
             + ", ".join(f"`{name}`" for name in wire.OTHERS)
-            + ". A stage that nobody publishes within a day is forgotten.",
+            + "; they may be compressed, and count as what they are when unpacked. A stage that nobody publishes within"
+            " a day is forgotten.",
             needs="send",
             takes=wire.StagedMessages,
             takes_also=(arrow.MEDIA_TYPE,),
             example={"messages": [{"body": "hello"}]},
             gives={204: None},
-            fails=(_missing(place), BatchTooLarge, BodyTooLarge),
+            fails=(_missing(place), BatchTooLarge, BodyTooLarge, RequestTooLarge),
         ),
         Operation(
             method="DELETE",

@@ -198,6 +198,7 @@ WORDS: dict[str, str] = {
     "tables_offset": "The offset of the journal up to which the tables go; null where there are none.",
     "database": "The address of the shard's database; empty for the first, which is the server's own `store`.",
     "weight": "The shard's share of new queues, against the weights of the others.",
+    "forget_journal": "Remove the shard even where its journal has events that are in no archive.",
     "draining": "Whether the shard gets no new queues and is emptied.",
     "trouble": "What is wrong, if anything is.",
     "moves": "The queues that are on the move, and those that were lately.",

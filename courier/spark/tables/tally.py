@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from courier.core.billing import UNIT_BYTES
 from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, group, kind_in, minutes_of, struct
 from courier.spark.tables.events import HIDDEN, PASSES, is_hidden
 from courier.spark.tables.listener_minutes import ENDS as ATTEMPT_ENDS
 from courier.spark.tables.messages import BUCKET
-from courier.spark.tables.tenant_usage import PUBLISHED, REQUESTS, UNIT_BYTES
+from courier.spark.tables.tenant_usage import PUBLISHED, REQUESTS
 
 KEY = ("tenant", "queue", "minute", "kind", "bucket", "target", "verdict", "latency_ms")
 SUMS = ("count", "bytes", "units", "copies")

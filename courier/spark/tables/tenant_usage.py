@@ -9,8 +9,6 @@ from courier.spark.tables.events import is_hidden
 PUBLISHED = "published"
 REQUESTS = ("sent", "received", "acked", "released", "extended", PUBLISHED)
 """What somebody asked for. A batch of ten is ten, and an empty poll none: the journal holds no more."""
-UNIT_BYTES = 100_000
-"""A billable unit is so much received, and at least one for each message."""
 ADDED = ("requests", "messages", "received", "bytes", "billable_units")
 
 SCHEMA = struct(tenant=TEXT, day=TEXT, **dict.fromkeys(ADDED, NUMBER), batch=NUMBER, month=TEXT)

@@ -75,6 +75,7 @@ class Member:
 
     def __init__(self, shard: Shard, engine: Engine, residents: Residents, signals: Signals) -> None:
         self.number = shard.number
+        self.url = shard.url
         self.engine = engine
         self.residents = residents
         self.is_open = False

@@ -50,6 +50,11 @@ class Places:
         """One shard, as nearly always."""
         return len(self.shards) == 1
 
+    @property
+    def present(self) -> list[Shard]:
+        """The shards that were not removed, by number."""
+        return [shard for _, shard in sorted(self.shards.items()) if not shard.is_removed]
+
     def of(self, key: int) -> int:
         return self._places.get(key, 0)
 
@@ -72,7 +77,7 @@ class Places:
         return known is not None and not known.state.is_over
 
     def shard_named(self, name: str) -> Shard:
-        for shard in self.shards.values():
+        for shard in self.present:
             if shard.name == name:
                 return shard
         raise ShardNotFound(name)
@@ -120,9 +125,8 @@ def fence_record(queue: Queue) -> StoredRecord:
 
 
 def shard_record(shard: Shard) -> StoredRecord:
-    return StoredRecord(
-        kind=SHARD, tenant="", id=str(shard.number), document=_encode(shard), slot=f"shard/{shard.name}"
-    )
+    slot = None if shard.is_removed else f"shard/{shard.name}"
+    return StoredRecord(kind=SHARD, tenant="", id=str(shard.number), document=_encode(shard), slot=slot)
 
 
 def relocation_record(relocation: Relocation) -> StoredRecord:

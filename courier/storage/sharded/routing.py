@@ -10,7 +10,7 @@ from courier.core.model import Listener, Queue
 from courier.core.sharding import HOME, Shard
 from courier.storage.base import Directory, Signals
 from courier.storage.sharded.carrier import Carrier, Send
-from courier.storage.sharded.member import Engine, Member, ShardSignals
+from courier.storage.sharded.member import Engine, Member, ShardSignals, quietly
 from courier.storage.sharded.places import Places
 from courier.storage.sharded.residents import HomeResidents, Residents
 
@@ -41,6 +41,7 @@ class Routing:
         self.places = Places()
         self.members: dict[int, Member] = {}
         self._connect = connect
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, catalog: Directory, signals: Signals, clock: Clock, send: Send) -> None:
         self.catalog = cast(CatalogView, catalog)
@@ -55,10 +56,25 @@ class Routing:
     def heard(self, moved: set[int]) -> None:
         """The map has changed: new shards are opened when first needed, and who waits for a moved queue looks again."""
         for number, shard in self.places.shards.items():
-            if number not in self.members:
+            known = self.members.get(number)
+            if shard.is_removed or (known is not None and known.url != shard.url):
+                self._retire(number)
+            if number not in self.members and not shard.is_removed:
                 self.members[number] = self.new_member(shard)
+                if known is not None:  # its messages are there, and their time passes
+                    self._in_passing(self.members[number].ready(), "a shard waits to be opened")
         for key in moved:
             self._signals.ready(key, MANY)
+
+    def _retire(self, number: int) -> None:
+        """Forget a database; what is under way in it ends, or fails."""
+        if (member := self.members.pop(number, None)) is not None:
+            self._in_passing(member.close(), "a shard that is not used any more was not closed well")
+
+    def _in_passing(self, work: Awaitable[object], failing: str) -> None:
+        task = asyncio.create_task(quietly(work, failing))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def new_member(self, shard: Shard) -> Member:
         residents = Residents(shard.number, self.places, self.catalog, self.heard)

@@ -11,14 +11,14 @@ import msgspec
 
 from courier.clock import Clock
 from courier.core.duties import UPKEEP
-from courier.core.errors import AlreadyExists, Invalid
+from courier.core.errors import AlreadyExists, InUse, Invalid
 from courier.core.model import HOUR, Queue
 from courier.core.sharding import Relocation, RelocationState, Shard, ShardFigures, ShardState
-from courier.core.shards import MOST_SHARDS
+from courier.core.shards import MOST_SHARDS, OUTBOX
 from courier.storage.base import CannotOpen
 from courier.storage.sharded.member import quietly
 from courier.storage.sharded.moving import Move, begin, clean, family_of, tell, undo
-from courier.storage.sharded.places import relocation_record, shard_record
+from courier.storage.sharded.places import queues_in, relocation_record, shard_record
 from courier.storage.sharded.placing import Placing
 from courier.storage.sharded.routing import Routing
 
@@ -46,8 +46,8 @@ class Shards:
         routing = self._routing
         counts = routing.places.count(routing.catalog.all_queues())
         return [
-            ShardFigures(shard=shard, queue_count=counts[number], trouble=routing.members[number].trouble)
-            for number, shard in sorted(routing.places.shards.items())
+            ShardFigures(shard=shard, queue_count=counts[shard.number], trouble=routing.members[shard.number].trouble)
+            for shard in routing.places.present
         ]
 
     def relocations(self) -> list[Relocation]:
@@ -65,7 +65,7 @@ class Shards:
         """Make an empty database a shard; raises Invalid when it cannot be one."""
         places = self._routing.places
         async with self._routing.home.changing():
-            if any(shard.name == name for shard in places.shards.values()):
+            if any(shard.name == name for shard in places.present):
                 raise AlreadyExists("shard", name)
             if len(places.shards) == MOST_SHARDS:
                 raise Invalid(f"a store has at most {MOST_SHARDS} shards")
@@ -84,11 +84,62 @@ class Shards:
         await member.engine.close()
 
     async def change(self, name: str, **changes: object) -> Shard:
-        """Change weight or state."""
+        """Change weight, state or address."""
         async with self._routing.home.changing():
-            shard = msgspec.structs.replace(self._routing.places.shard_named(name), **changes)
+            known = self._routing.places.shard_named(name)
+            shard = msgspec.structs.replace(known, **changes)
+            if shard.url != known.url:
+                await self._find_again(shard)
             await self._put(shard)
-            return shard
+        self._routing.heard(set())
+        return shard
+
+    async def _find_again(self, shard: Shard) -> None:
+        """At another address there must be the same shard: an empty database would make its queues empty, too."""
+        if shard.number == 0:
+            raise Invalid("the home is where --store says; restart the nodes with another one", field="url")
+        member = self._routing.new_member(shard)
+        try:
+            await member.engine.open(directory=member.residents, signals=member.signals)
+        except CannotOpen as error:
+            raise Invalid(str(error), field="url") from error
+        try:
+            there = {queue.id for queue in queues_in(await member.engine.load_records())}
+        finally:
+            await member.engine.close()
+        lacking = [queue.name for queue in self._queues_on(shard) if queue.id not in there]
+        if lacking:
+            raise Invalid(f"the database is not shard {shard.name!r}: it lacks queue {min(lacking)!r}", field="url")
+
+    def _queues_on(self, shard: Shard) -> list[Queue]:
+        places, catalog = self._routing.places, self._routing.catalog
+        return [queue for queue in catalog.all_queues() if places.of(queue.key) == shard.number]
+
+    async def remove(self, name: str) -> None:
+        """Let go of a shard that is drained and empty; its number stays taken."""
+        async with self._routing.home.changing():
+            shard = self._routing.places.shard_named(name)
+            if shard.number == 0:
+                raise Invalid("the home holds everything that is not a message; it cannot be removed")
+            await self._check_empty(shard)
+            engine = await self._routing.engine(shard.number)
+            end = (await engine.span()).next
+            await self._put(msgspec.structs.replace(shard, state=ShardState.REMOVED, url="", weight=0, end=end))
+        self._routing.heard(set())
+
+    async def _check_empty(self, shard: Shard) -> None:
+        places, catalog = self._routing.places, self._routing.catalog
+        if shard.state is not ShardState.DRAINING:
+            raise InUse(shard.name, "new queues; drain it first")
+        if queues := self._queues_on(shard):
+            raise InUse(shard.name, f"queue {queues[0].name!r}")
+        moves = [one for one in places.relocations.values() if shard.number in {one.source, one.target}]
+        if any(not one.state.is_over for one in moves):
+            raise InUse(shard.name, "a queue that is on the move")
+        engine = await self._routing.engine(shard.number)
+        on_their_way = [*range(OUTBOX, OUTBOX + MOST_SHARDS), *(-queue.key for queue in catalog.all_queues())]
+        if await engine.porting.count(on_their_way):
+            raise InUse(shard.name, "messages that are on their way to other shards")
 
     async def _put(self, shard: Shard) -> None:
         record = shard_record(shard)
@@ -163,7 +214,7 @@ class Shards:
             await self._placing.reconcile(member)
         for relocation in self.relocations():
             await self._look_after(relocation)
-        for shard in list(self._routing.places.shards.values()):
+        for shard in self._routing.places.present:
             if shard.state is ShardState.DRAINING:
                 await self._drain(shard)
 

@@ -15,6 +15,7 @@ from courier.core.shards import first_of, shard_of
 from courier.storage.base import Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, StoredRecord
 from courier.storage.metrics import Metrics
 from courier.storage.sharded.claims import Claims, Stages
+from courier.storage.sharded.journal import ShardJournal
 from courier.storage.sharded.member import Engine
 from courier.storage.sharded.places import FENCE, KINDS
 from courier.storage.sharded.placing import Placing
@@ -24,32 +25,6 @@ from courier.storage.sharded.sending import Sending
 from courier.storage.sharded.shards import Shards
 
 T = TypeVar("T")
-
-
-class ShardJournal:
-    """The journal of one shard; raises Unavailable while that is away."""
-
-    def __init__(self, routing: Routing, number: int) -> None:
-        self._routing = routing
-        self._number = number
-
-    async def span(self) -> Span:
-        return await (await self._routing.engine(self._number)).span()
-
-    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
-        return await (await self._routing.engine(self._number)).read_events(start=start, limit=limit)
-
-    async def offset_at(self, at: int) -> int:
-        return await (await self._routing.engine(self._number)).offset_at(at)
-
-    async def offset_keeping(self, size: int) -> int:
-        return await (await self._routing.engine(self._number)).offset_keeping(size)
-
-    async def trim_events(self, *, before: int) -> int:
-        return await (await self._routing.engine(self._number)).trim_events(before=before)
-
-    def holds(self, duty: str) -> bool:
-        return self._routing.home.holds(duty)
 
 
 class ShardedStore(Claims, Stages):
@@ -84,7 +59,7 @@ class ShardedStore(Claims, Stages):
 
     @property
     def metrics(self) -> Metrics:
-        return Metrics.sum_of(member.engine.metrics for member in self.routing.members.values())
+        return Metrics.sum_of(member.engine.metrics for member in self.routing.open_members())
 
     @property
     def unavailable_reason(self) -> str | None:
@@ -241,19 +216,21 @@ class ShardedStore(Claims, Stages):
     def journals(self) -> Sequence[ShardLog]:
         if self.routing.places.is_plain:
             return [self._home]
-        return [ShardJournal(self.routing, number) for number in sorted(self.routing.places.shards)]
+        return [
+            ShardJournal(self.routing, number) for number in sorted(self.routing.places.shards)
+        ]  # removed ones, too
 
     async def span(self) -> Span:
         return await self._home.span()
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
-        return await (await self._journal_of(start)).read_events(start=start, limit=limit)
+        return await self._journal_of(start).read_events(start=start, limit=limit)
 
-    async def _journal_of(self, offset: int) -> Engine:
+    def _journal_of(self, offset: int) -> ShardJournal:
         number = shard_of(offset)
         if number not in self.routing.places.shards:
             raise OffsetGone(offset, first_of(0))
-        return await self.routing.engine(number)
+        return ShardJournal(self.routing, number)
 
     async def offset_at(self, at: int) -> int:
         return await self._home.offset_at(at)
@@ -262,15 +239,15 @@ class ShardedStore(Claims, Stages):
         return await self._home.offset_keeping(size)
 
     async def trim_events(self, *, before: int) -> int:
-        return await (await self._journal_of(before)).trim_events(before=before)
+        return await self._journal_of(before).trim_events(before=before)
 
     # -- care -------------------------------------------------------------------------------------------------
 
     async def check(self) -> list[str]:
         findings = []
-        for number, shard in sorted(self.routing.places.shards.items()):
+        for shard in self.routing.places.present:
             try:
-                found = await (await self.routing.engine(number)).check()
+                found = await (await self.routing.engine(shard.number)).check()
             except Unavailable as error:
                 found = [str(error)]
             findings += found if self.routing.places.is_plain else [f"shard {shard.name}: {one}" for one in found]
@@ -282,5 +259,5 @@ class ShardedStore(Claims, Stages):
             await self._home.backup(target)
             return
         target.mkdir(parents=True)  # noqa: ASYNC240 - one directory
-        for number, shard in sorted(self.routing.places.shards.items()):
-            await (await self.routing.engine(number)).backup(target / shard.name)
+        for shard in self.routing.places.present:
+            await (await self.routing.engine(shard.number)).backup(target / shard.name)

@@ -11,6 +11,9 @@ from courier.core.limits import ID_CHARS
 from courier.dialects.native.wire.reading import Order
 
 ShardName = Annotated[str, Meta(pattern="^[A-Za-z0-9._-]{1,64}$")]
+Address = Annotated[str, Meta(min_length=1, max_length=2_000)]
+GONE = "(removed)"
+"""Instead of the name of a shard that was removed since."""
 Weight = Annotated[int, Meta(ge=0, le=1_000)]
 
 
@@ -18,7 +21,7 @@ class NewShard(Order):
     """An empty PostgreSQL database that is to hold queues."""
 
     name: ShardName
-    database: Annotated[str, Meta(min_length=1, max_length=2_000)]
+    database: Address
     weight: Weight = 1
 
 
@@ -27,6 +30,13 @@ class ShardChange(Order):
 
     weight: Weight | UnsetType = UNSET
     draining: bool | UnsetType = UNSET
+    database: Address | UnsetType = UNSET
+
+
+class RemovalQuery(Order):
+    """Whether events that are not in the archive may be lost with the shard."""
+
+    forget_journal: bool = False
 
 
 class QueueMoveOrder(Order):
@@ -92,8 +102,8 @@ def write_move(move: core.Relocation, names: dict[int, str]) -> QueueMove:
     return QueueMove(
         move.tenant,
         move.queue,
-        names[move.source],
-        names[move.target],
+        names.get(move.source, GONE),
+        names.get(move.target, GONE),
         move.state,
         move.copied_count,
         move.total_count,

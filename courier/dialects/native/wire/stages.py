@@ -12,8 +12,9 @@ from courier.core.model import Attribute, Draft
 from courier.dialects.native.wire.claims import Number
 from courier.dialects.native.wire.messages import BYTES, TEXT, NewMessage, draft_of
 from courier.dialects.native.wire.reading import Order, misfit, read
+from courier.dialects.native.wire.unpacking import unpacked_size
 from courier.journal.schema import STAGED_COLUMNS, arrow_schema
-from courier.web.errors import MalformedRequest
+from courier.web.errors import MalformedRequest, RequestTooLarge
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,11 +67,16 @@ def _draft(index: int, new: NewMessage) -> Draft:
         raise Invalid(f"message {index}: {error}", field=error.field) from None
 
 
-def drafts_of_arrow(body: bytes) -> list[Draft]:
-    """The same from columns: `body` is a must, the others may be there; see STAGED_COLUMNS."""
+def drafts_of_arrow(body: bytes, *, limit: int) -> list[Draft]:
+    """The same from columns: `body` is a must, the others may be there; see STAGED_COLUMNS.
+
+    Columns may be compressed, but may not have more than `limit` bytes when they are not.
+    """
     import pyarrow as pa  # noqa: PLC0415
 
     try:
+        if unpacked_size(body) > limit:
+            raise RequestTooLarge(limit, unpacked=True)
         with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
             text = _check_columns(stream.schema)
             drafts: list[Draft] = []
