@@ -11,9 +11,9 @@ from courier.journal.schema import journal_schema
 from courier.spark.shares import REWRITE, share_out
 from courier.spark.tables import events as event_table
 from courier.spark.tables import folding, messages
+from courier.spark.tables.columns import arrow_schema
+from courier.spark.tables.events import is_hidden
 from courier.spark.tables.folding import fold
-from courier.spark.tables.tally import is_hidden
-from courier.spark.tasks import arrow_schema
 from tests.spark.test_tables import START, histories, life, numbered
 from tests.support import minutes as plain
 
