@@ -383,6 +383,19 @@ def disturb(cluster: Cluster, how: str) -> None:
         cluster.restart("immediate")
 
 
+@pytest.mark.parametrize(("each", "commits"), [(1, 1), (100, 2)])
+async def test_few_messages_share_one_commit_and_many_are_divided_among_the_lanes(
+    url: str, each: int, commits: int
+) -> None:
+    async with nodes(url, count=1) as (node,):
+        await node.create("orders")
+        drafts = [Draft(body=b"x")] * each
+        before = postgres(node).metrics.commits
+        await asyncio.gather(*(node.send_all("orders", drafts) for _ in range(16)))
+        assert postgres(node).metrics.commits - before == commits
+        assert (await node.counters("orders")).ready_count == 16 * each
+
+
 async def test_what_another_node_trims_in_the_moment_of_reading_is_gone_and_not_the_end(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """Messages on their way in."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from courier.core.errors import CourierError, QueueNotFound
@@ -87,16 +88,16 @@ class Intake:
 
     def _take_waiting(self, queue: Queue, parcels: Sequence[Parcel]) -> list[Sent | CourierError]:
         """What `_take` does, for many messages that differ in nothing but what they say."""
-        tx, now, message_id = self._tx, self._now, self._sealer.message_id
+        tx, now = self._tx, self._now
         entries: list[Entry] = []
         outcomes: list[Sent | CourierError] = []
         total = 0
         tenant, queue_id, name, principal = queue.tenant, queue.id, queue.name, self._principal
-        for parcel, seq in zip(parcels, self._seqs, strict=False):
+        seqs = list(itertools.islice(self._seqs, len(parcels)))
+        for parcel, seq, minted in zip(parcels, seqs, self._sealer.message_ids(seqs), strict=True):
             draft = parcel.draft
             size = len(draft.body)
             total += size
-            minted = message_id(seq)
             group = None if draft.group is None else draft.group.encode()
             content = Content(draft.body, draft.content_type, now, 0, draft.attributes, draft.trace)
             entries.append((seq, minted.encode(), now, size, group, content))
