@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.client import BODY, Client
-from benchmarks.load import Chain, Load, Request, chain, repeat
+from benchmarks.load import Chain, Load, Request, chain, drain, repeat
 from benchmarks.pgmq import Pgmq
 from benchmarks.processes import Bare, Courier, Server
 
@@ -62,6 +62,10 @@ class Bench:
     def chain_meter(self, server: Server, work: Chain, *, clients: int) -> "Meter":
         """Messages that go through the chain."""
         return Meter(server, lambda: chain(server, work, clients=clients, seconds=self.seconds))
+
+    def drain_meter(self, server: Server, path: str, *, limit: int, connections: int) -> "Meter":
+        """Messages that are received and acked."""
+        return Meter(server, lambda: drain(server, path, limit=limit, connections=connections, seconds=self.seconds))
 
     def close(self) -> None:
         self._stack.close()

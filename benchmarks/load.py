@@ -58,6 +58,12 @@ def chain(server: Server, work: Chain, *, clients: int, seconds: int) -> Load:
     return _wrk(server, "chain.lua", arguments, threads=clients, connections=clients, seconds=seconds)
 
 
+def drain(server: Server, path: str, *, limit: int, connections: int, seconds: int) -> Load:
+    """Let `connections` receive and ack `limit` messages at a time; the clock stops with the last ack."""
+    arguments = [path, TOKEN, str(limit)]
+    return _wrk(server, "drain.lua", arguments, threads=1, connections=connections, seconds=seconds)
+
+
 def poll(server: Server, path: str, *, connections: int, seconds: int) -> Load:
     """Let `connections` wait for a message each, ack it and wait again."""
     return _wrk(server, "poll.lua", [path, TOKEN], threads=1, connections=connections, seconds=seconds)

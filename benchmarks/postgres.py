@@ -8,7 +8,7 @@ from statistics import median
 
 from benchmarks.bench import Bench, Meter, check_stored
 from benchmarks.client import BODY, Client
-from benchmarks.load import Chain, Request, poll, repeat
+from benchmarks.load import Request, poll, repeat
 from benchmarks.measure import Row, alternate
 from benchmarks.processes import Courier, Server
 from benchmarks.sending import CLIENTS, QUEUE
@@ -53,7 +53,7 @@ def _send(bench: Bench, name: str, what: str, request: Request, script: str, *, 
 def drain(bench: Bench) -> list[Row]:
     """Receive ten and ack ten, from a queue that was filled before."""
     with on_postgres(bench) as (server, client):
-        meter = bench.chain_meter(server, Chain("native", QUEUE, 10), clients=CLIENTS)
+        meter = bench.drain_meter(server, QUEUE, limit=10, connections=CLIENTS)
 
         def fill() -> None:
             client.fill("orders", max(0, FILL - client.waiting("orders")))

@@ -84,6 +84,9 @@ class Broker:
             return outcomes[: len(parcels)] if copies else outcomes
 
     def _all_copies(self, parcels: Sequence[Parcel]) -> list[Parcel]:
+        queues = {parcel.queue.id: parcel.queue for parcel in parcels}
+        if not any(map(self._catalog.listeners_of, queues.values())):
+            return []
         return [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel)]
 
     def _copies(self, index: int, parcel: Parcel) -> list[Parcel]:

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from courier.core.model import Json
+from courier.core.model import Draft, Json, Queue
 
 
 class EventKind(StrEnum):
@@ -65,6 +65,22 @@ class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
     size: int | None = None
     principal: str | None = None
     detail: dict[str, Json] | None = None
+
+
+def sent_detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:
+    """What the journal tells of a message that is sent; a queue may have its bodies and attributes left out."""
+    detail: dict[str, Json] = {"content_type": draft.content_type}
+    if delay_ms:
+        detail["delay_ms"] = delay_ms
+    if draft.group is not None:
+        detail["group"] = draft.group
+    if draft.trace is not None:
+        detail["trace"] = draft.trace
+    if queue.settings.archive_bodies:
+        detail["body"] = draft.body
+        if draft.attributes:
+            detail["attributes"] = draft.attributes
+    return detail
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

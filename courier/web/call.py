@@ -8,6 +8,7 @@ import msgspec
 
 from courier.auth.principal import Principal
 from courier.core.errors import CourierError
+from courier.web.decoding import decode
 from courier.web.errors import MalformedRequest
 
 if TYPE_CHECKING:
@@ -100,16 +101,11 @@ class Call:
 
     def json(self, decoder: "msgspec.json.Decoder[T]") -> T:
         """The body as the decoder's type; what does not fit raises MalformedRequest with the place and the reason."""
-        try:
-            return decoder.decode(self.body)
-        except msgspec.ValidationError as error:
-            raise MalformedRequest(f"the body does not fit: {error}") from None
-        except msgspec.DecodeError as error:
-            raise MalformedRequest(f"the body is not JSON: {error}") from None
-        except UnicodeDecodeError:
-            raise MalformedRequest("the body is not JSON: it is not UTF-8") from None
-        except RecursionError:
-            raise MalformedRequest("the body is not JSON: it is nested too deeply") from None
+        return decode(decoder, self.body, misfit=_misfit)
+
+
+def _misfit(error: msgspec.ValidationError) -> MalformedRequest:
+    return MalformedRequest(f"the body does not fit: {error}")
 
 
 Handler = Callable[[Call], Awaitable[Reply]]

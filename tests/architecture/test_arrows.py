@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "storage.base",
         "storage.metrics",
         "storage.staging",
+        "storage.checking",
         "storage.dump",
         "telemetry.histogram",
     },

@@ -10,10 +10,10 @@ import pytest
 
 from courier.clock import FakeClock
 from courier.core.duties import DELIVERY, DUTIES
-from courier.core.errors import AlreadyExists, LeaseLost, QueueNotFound, Unavailable
+from courier.core.errors import AlreadyExists, LeaseLost, OffsetGone, QueueNotFound, Unavailable
 from courier.core.events import EventKind
 from courier.core.model import Draft, Kind, Lease, QueueSettings
-from courier.storage.base import CannotOpen
+from courier.storage.base import CannotOpen, Span
 from courier.storage.postgres import duties
 from courier.storage.postgres.store import PostgresStore
 from tests.support.engines import TENANT, WHO, Rig, forget
@@ -381,3 +381,38 @@ def disturb(cluster: Cluster, how: str) -> None:
         cluster.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'courier'")
     else:
         cluster.restart("immediate")
+
+
+@pytest.mark.parametrize(("each", "commits"), [(1, 1), (100, 2)])
+async def test_few_messages_share_one_commit_and_many_are_divided_among_the_lanes(
+    url: str, each: int, commits: int
+) -> None:
+    async with nodes(url, count=1) as (node,):
+        await node.create("orders")
+        drafts = [Draft(body=b"x")] * each
+        before = postgres(node).metrics.commits
+        await asyncio.gather(*(node.send_all("orders", drafts) for _ in range(16)))
+        assert postgres(node).metrics.commits - before == commits
+        assert (await node.counters("orders")).ready_count == 16 * each
+
+
+async def test_what_another_node_trims_in_the_moment_of_reading_is_gone_and_not_the_end(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes(url) as (reader, sealer):
+        for number in range(3):
+            await reader.create(f"q{number}")
+        store = postgres(reader)
+        before = await store.span()
+        look = store._journal.span
+
+        async def then_trimmed() -> Span:
+            monkeypatch.setattr(store._journal, "span", look)
+            await sealer.store.trim_events(before=before.next)
+            return before
+
+        monkeypatch.setattr(store._journal, "span", then_trimmed)
+        with pytest.raises(OffsetGone) as gone:
+            await store.read_events(start=before.oldest, limit=10)
+        assert before.oldest < gone.value.oldest < before.next
+        assert await store.read_events(start=gone.value.oldest, limit=10)

@@ -1,11 +1,11 @@
 """Every path of Cloudflare Queues and who serves it."""
 
-import asyncio
 from collections.abc import Sequence
 
 from courier.dialects.cloudflare import binding, consumers, limits, messages, queues, subscriptions
 from courier.dialects.cloudflare.purges import Purges
-from courier.web.call import Call, Handler, Reply, Route
+from courier.web.call import Handler, Route
+from courier.web.turns import Turn
 
 PREFIX = "/client/v4"
 ACCOUNT = PREFIX + "/accounts/{account_id}"
@@ -22,20 +22,6 @@ BINDING = QUEUE + "/binding"
 def routes() -> Sequence[Route]:
     turn, purges = Turn(), Purges()
     return (*_message_routes(), *_queue_routes(turn, purges), *_consumer_routes(turn), *_subscription_routes(turn))
-
-
-class Turn:
-    """Lets changes of the control plane through one at a time: each reads what it changes, and none must be lost."""
-
-    def __init__(self) -> None:
-        self._changing = asyncio.Lock()
-
-    def __call__(self, handler: Handler) -> Handler:
-        async def alone(call: Call) -> Reply:
-            async with self._changing:
-                return await handler(call)
-
-        return alone
 
 
 def _message_routes() -> list[Route]:

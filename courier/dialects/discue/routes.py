@@ -1,7 +1,5 @@
 """Every path of Discue and who serves it, each under /v1 and without."""
 
-import asyncio
-
 from courier.dialects.discue import api_clients, limits, listeners, messages, queues
 from courier.dialects.discue.api_keys import ApiKeys
 from courier.dialects.discue.domains import Domains
@@ -10,6 +8,7 @@ from courier.dialects.discue.quota import quota_headers
 from courier.dialects.discue.usage import Usage
 from courier.dialects.discue.wire.reading import check_accept, check_content_type
 from courier.web.call import Call, Handler, Reply, Route
+from courier.web.turns import Turn
 
 VERSION = "/v1"
 RESOURCES = (
@@ -48,20 +47,6 @@ def routes(keys: ApiKeys) -> list[Route]:
         for prefix in (VERSION, "")
         for method, path, handler in rows
     ]
-
-
-class Turn:
-    """Lets changes of the control plane through one at a time: each reads what it changes, and none must be lost."""
-
-    def __init__(self) -> None:
-        self._changing = asyncio.Lock()
-
-    def __call__(self, handler: Handler) -> Handler:
-        async def alone(call: Call) -> Reply:
-            async with self._changing:
-                return await handler(call)
-
-        return alone
 
 
 def _in_json(handler: Handler) -> Handler:

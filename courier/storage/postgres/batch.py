@@ -1,12 +1,13 @@
 """One commit's worth of orders: what all of them need is asked for together, and what they change written together."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from courier.core.errors import QueueNotFound
 from courier.core.model import Ack, Kind, LateAck, Queue
 from courier.core.receipts import Sealer
-from courier.storage.base import Directory, RoutesChanged
+from courier.storage.base import Directory, Parcel, RoutesChanged
 from courier.storage.postgres import claiming, passing
 from courier.storage.postgres.arrays import blobs, numbers
 from courier.storage.postgres.ending import end_delivered
@@ -167,18 +168,18 @@ class Batch:
     def _named_seqs(self) -> set[int]:
         return {token[1] for _, _, token in self._tokens(plain=False)}
 
+    def _parcels(self) -> Iterator[Parcel]:
+        return itertools.chain.from_iterable(order.parcels for order in self._orders if isinstance(order, Send))
+
     def _parcel_queues(self) -> list[Queue]:
-        return [
-            queue
-            for order in self._orders
-            if isinstance(order, Send)
-            for parcel in order.parcels
-            if (queue := self._directory.queue_of_key(parcel.queue.key))
-        ]
+        keys = {parcel.queue.key for parcel in self._parcels()}
+        return [queue for key in keys if (queue := self._directory.queue_of_key(key))]
 
     def _dedup_keys(self) -> set[tuple[int, bytes]]:
-        parcels = [parcel for order in self._orders if isinstance(order, Send) for parcel in order.parcels]
-        return {key for parcel in parcels if (key := dedup_key(parcel.queue, parcel.draft, parcel.once))}
+        chosen = [
+            parcel for parcel in self._parcels() if parcel.once is not None or parcel.queue.kind is not Kind.STANDARD
+        ]
+        return {key for parcel in chosen if (key := dedup_key(parcel.queue, parcel.draft, parcel.once))}
 
     def _fifo_keys(self) -> set[int]:
         sent = {queue.key for queue in self._parcel_queues() if queue.kind is Kind.FIFO}

@@ -11,6 +11,7 @@ import psycopg
 from courier.core.model import UNENDING, Kind, Queue
 from courier.core.shards import OUTBOX
 from courier.storage.base import CannotOpen
+from courier.storage.checking import commit_finding
 from courier.storage.postgres import bundles
 from courier.storage.postgres.link import Connection, connect
 from courier.storage.postgres.schema import migrate, migrations, space_of, version_of
@@ -140,14 +141,8 @@ async def _journal(connection: Connection) -> list[str]:
     async with connection.cursor("journal_check", binary=True) as cursor:
         await cursor.execute("SELECT start, count, events FROM journal ORDER BY start")
         async for start, count, blob in cursor:
-            if expected is not None and start != expected:
-                return [f"the journal has a gap: offset {expected} is missing, the next is {start}"]
-            try:
-                held = len(msgspec.msgpack.decode(blob, type=list[msgspec.Raw]))
-            except msgspec.DecodeError:
-                return [f"the journal cannot be read at offset {start}"]
-            if held != count:
-                return [f"the journal's commit at offset {start} holds {held} events instead of {count}"]
+            if wrong := commit_finding(expected, start, count, blob):
+                return [wrong]
             expected = start + count
     return []
 

@@ -157,17 +157,16 @@ def _take_groups(tx: Transaction, queue: Queue, order: Receive, groups: deque[Gr
 
 def _lease(tx: Transaction, queue: Queue, order: Receive, rows: list[Row], sealer: Sealer) -> list[Lease]:
     expires_at = order.now + order.lease_ms
-    leases = []
     for row in rows:
         row.state, row.due_at = State.LEASED, expires_at
         row.attempts += 1  # counted when leased, not when acked: a consumer that dies must still use one up
         row.lease_no += 1
         tx.put(row)
         tx.events.append(event(EventKind.RECEIVED, order.now, queue, row, order.principal))
-        leases.append(to_lease(queue, row, receipt=sealer.receipt(queue.key, row.seq, row.lease_no)))
+    receipts = sealer.receipts([(queue.key, row.seq, row.lease_no) for row in rows])
     if rows:
         change = tx.change(queue.key)
         change.counts[State.READY] -= len(rows)
         change.counts[State.LEASED] += len(rows)
         tx.due(queue.key, expires_at)
-    return leases
+    return [to_lease(queue, row, receipt=receipt) for row, receipt in zip(rows, receipts, strict=True)]

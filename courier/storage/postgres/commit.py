@@ -21,6 +21,8 @@ from courier.storage.postgres.orders import Order, Pass, Receive
 
 MOST_ORDERS = 1_000
 MOST_MESSAGES = 2_000
+WORTH_MESSAGES = 500
+"""With so many messages a commit costs little beside them: what waits is divided among the lanes that are free."""
 LANES = 2
 CLAIMING = (Receive, Pass)
 """Orders that take what they find and pass over what another transaction holds."""
@@ -97,6 +99,9 @@ class GroupCommit:
             task = asyncio.create_task(lane.commit(batch))
             self._running[task] = batch
             task.add_done_callback(lambda done: self._ended(done, lane, claims=claims))
+            if self._pending and self._idle and not self._starting:
+                self._starting = True
+                asyncio.get_running_loop().call_soon(self._start)
 
     def _is_worth_it(self) -> bool:
         """A second commit at a time must be as large as the first: many small ones cost more than they gain."""
@@ -115,19 +120,25 @@ class GroupCommit:
         """As many of those who wait as fit into one transaction; at least the first."""
         batch: list[Waiting] = []
         left: list[Waiting] = []
-        weight = 0
+        weight, most = 0, self._most_messages()
         for waiting in self._pending:
             order, future = waiting
             if future.done():
                 continue
             weight += order.weight
-            is_full = len(batch) >= MOST_ORDERS or (batch and weight > MOST_MESSAGES)
+            is_full = len(batch) >= MOST_ORDERS or (batch and weight > most)
             if is_full or (self._claiming and type(order) in CLAIMING):
                 left.append(waiting)
             else:
                 batch.append(waiting)
         self._pending = left
         return batch
+
+    def _most_messages(self) -> int:
+        """An even part of what waits: while one transaction is at the disk, the next can be made."""
+        total = sum(order.weight for order, _ in self._pending)
+        parts = max(-(-total // MOST_MESSAGES), min(len(self._idle), total // WORTH_MESSAGES), 1)
+        return -(-total // parts)
 
     def committed(self, seconds: float) -> None:
         """The database works."""

@@ -42,6 +42,8 @@ class Journal:
             entries += await asyncio.to_thread(_decode, found, after, limit - len(entries))
             size += sum(len(blob) for _, blob in found)
             after = entries[-1].offset + 1
+        if not entries and start < span.next:  # trimmed in this moment
+            raise OffsetGone(start, (await self.span()).oldest)
         return entries
 
     async def trim(self, *, before: int) -> int:

@@ -1,10 +1,11 @@
 """Messages on their way in."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from courier.core.errors import CourierError, QueueNotFound
-from courier.core.events import Event, EventKind
-from courier.core.model import DEDUP_MS, Draft, Json, Kind, Queue, Sent, State
+from courier.core.events import Event, EventKind, sent_detail
+from courier.core.model import DEDUP_MS, Draft, Kind, Queue, Sent, State
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Parcel
 from courier.storage.postgres.bundles import Entry
@@ -87,20 +88,20 @@ class Intake:
 
     def _take_waiting(self, queue: Queue, parcels: Sequence[Parcel]) -> list[Sent | CourierError]:
         """What `_take` does, for many messages that differ in nothing but what they say."""
-        tx, now, message_id = self._tx, self._now, self._sealer.message_id
+        tx, now = self._tx, self._now
         entries: list[Entry] = []
         outcomes: list[Sent | CourierError] = []
         total = 0
         tenant, queue_id, name, principal = queue.tenant, queue.id, queue.name, self._principal
-        for parcel, seq in zip(parcels, self._seqs, strict=False):
+        seqs = list(itertools.islice(self._seqs, len(parcels)))
+        for parcel, seq, minted in zip(parcels, seqs, self._sealer.message_ids(seqs), strict=True):
             draft = parcel.draft
             size = len(draft.body)
             total += size
-            minted = message_id(seq)
             group = None if draft.group is None else draft.group.encode()
             content = Content(draft.body, draft.content_type, now, 0, draft.attributes, draft.trace)
             entries.append((seq, minted.encode(), now, size, group, content))
-            detail = _detail(draft, queue, 0)
+            detail = sent_detail(draft, queue, 0)
             tx.events.append(Event(SENT, now, tenant, queue_id, name, seq, minted, 0, size, principal, detail))
             outcomes.append(Sent(seq, minted))
         tx.wait(queue.key, entries)
@@ -136,7 +137,7 @@ class Intake:
         tx.events.append(
             Event(
                 SENT, now, queue.tenant, queue.id, queue.name, seq, message_id, 0, size, self._principal,
-                _detail(draft, queue, delay_ms),
+                sent_detail(draft, queue, delay_ms),
             )
         )  # fmt: skip
         return Sent(seq, message_id)
@@ -160,18 +161,3 @@ def _group(queue: Queue, draft: Draft) -> bytes | None:
     if queue.kind is Kind.FIFO:
         return (draft.group or "").encode()
     return None if draft.group is None else draft.group.encode()
-
-
-def _detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:
-    detail: dict[str, Json] = {"content_type": draft.content_type}
-    if delay_ms:
-        detail["delay_ms"] = delay_ms
-    if draft.group is not None:
-        detail["group"] = draft.group
-    if draft.trace is not None:
-        detail["trace"] = draft.trace
-    if queue.settings.archive_bodies:
-        detail["body"] = draft.body
-        if draft.attributes:
-            detail["attributes"] = draft.attributes
-    return detail

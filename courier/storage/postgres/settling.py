@@ -30,7 +30,7 @@ Token = tuple[int, int, int]
 
 
 def read_tokens(sealer: Sealer, settlements: Sequence[Settlement]) -> list[Token | None]:
-    return [sealer.read_receipt(settlement.receipt) for settlement in settlements]
+    return sealer.read_receipts([settlement.receipt for settlement in settlements])
 
 
 class Desk:

@@ -28,7 +28,12 @@ class Sending:
         deadline = 0.0
         while left := self._left_over(parcels, outcomes):
             deadline = await self._routing.wait_for(parcels[left[0]].queue, deadline)
-            again = await self._try(part_of(parcels, left), now, principal, ())
+            try:
+                again = await self._try(part_of(parcels, left), now, principal, ())
+            except RoutesChanged:
+                if len(left) == len(parcels):
+                    raise
+                continue  # some are sent: to route all of them anew would send those twice
             for index, outcome in zip(left, again, strict=True):
                 outcomes[index] = outcome
         return outcomes
@@ -50,24 +55,32 @@ class Sending:
 
     async def _try(self, parcels: Sequence[Parcel], now: int, principal: str, events: Sequence[Event]) -> list[Outcome]:
         routing = self._routing
+        places = {routing.places.of(key) for key in {parcel.queue.key for parcel in parcels}}
+        if len(places) == 1:
+            return await self._send(places.pop(), parcels, now, principal, events)
         shards: dict[int, list[int]] = {}
         for index, parcel in enumerate(parcels):
             shards.setdefault(routing.places.of(parcel.queue.key), []).append(index)
         first = _leader(parcels, shards) if shards else 0
         own = shards.pop(first, [])
         bundles = [pack(part_of(parcels, indexes), shard, principal=principal) for shard, indexes in shards.items()]
-        engine = await routing.engine(first)
-        try:
-            sent = await engine.send([*part_of(parcels, own), *bundles], now=now, principal=principal, events=events)
-        except RoutesChanged:
-            await routing.home.refresh()  # only there it is known how
-            raise
+        sent = await self._send(first, [*part_of(parcels, own), *bundles], now, principal, events)
         outcomes: dict[int, Outcome] = dict(zip(own, sent, strict=False))
         for (shard, indexes), outcome in zip(shards.items(), sent[len(own) :], strict=True):
             outcomes.update((index, _accepted(parcels[index], outcome)) for index in indexes)
             if isinstance(outcome, Sent):
                 await routing.carrier.delivered(first, shard, outcome.seq, now=now)
         return [outcomes[index] for index in range(len(parcels))]
+
+    async def _send(
+        self, shard: int, parcels: Sequence[Parcel], now: int, principal: str, events: Sequence[Event]
+    ) -> list[Outcome]:
+        engine = await self._routing.engine(shard)
+        try:
+            return await engine.send(parcels, now=now, principal=principal, events=events)
+        except RoutesChanged:
+            await self._routing.home.refresh()  # only there it is known how
+            raise
 
 
 def _leader(parcels: Sequence[Parcel], shards: dict[int, list[int]]) -> int:

@@ -11,6 +11,7 @@ import msgspec
 from courier.core.events import Event
 from courier.core.model import UNENDING, Kind, Queue
 from courier.storage.base import CannotOpen
+from courier.storage.checking import commit_finding
 from courier.storage.sqlite.connection import DATABASE, connect, migrations, prepare, sync_directory
 from courier.storage.sqlite.queries import Q
 from courier.storage.sqlite.rows import INLINE_BYTES
@@ -131,14 +132,8 @@ def _claims(db: sqlite3.Connection) -> list[str]:
 def _journal(db: sqlite3.Connection) -> list[str]:
     expected = None
     for start, count, blob in db.execute("SELECT start, count, events FROM journal ORDER BY start"):
-        if expected is not None and start != expected:
-            return [f"the journal has a gap: offset {expected} is missing, the next is {start}"]
-        try:
-            held = len(msgspec.msgpack.decode(blob, type=list[msgspec.Raw]))
-        except msgspec.DecodeError:
-            return [f"the journal cannot be read at offset {start}"]
-        if held != count:
-            return [f"the journal's commit at offset {start} holds {held} events instead of {count}"]
+        if wrong := commit_finding(expected, start, count, blob):
+            return [wrong]
         expected = start + count
     return []
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from courier.core.errors import CourierError, QueueNotFound
-from courier.core.events import Event, EventKind
-from courier.core.model import DEDUP_MS, Draft, Json, Kind, Queue, Sent, State
+from courier.core.events import Event, EventKind, sent_detail
+from courier.core.model import DEDUP_MS, Kind, Queue, Sent, State
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Parcel
 from courier.storage.sqlite.ledger import Tx
@@ -93,7 +93,7 @@ class _Intake:
         self._tx.events.append(
             Event(
                 SENT, now, queue.tenant, queue.id, queue.name, seq, message_id, 0, size, self._principal,
-                _detail(draft, queue, delay_ms),
+                sent_detail(draft, queue, delay_ms),
             )
         )  # fmt: skip
         return Sent(seq, message_id)
@@ -133,18 +133,3 @@ class _Intake:
     def _kept_duplicate(self, dedup: tuple[int, str]) -> Sent | None:
         row = self._tx.execute(Q.read_dedup, (*dedup, self._now)).fetchone()
         return Sent(row[0], row[1], duplicate=True) if row else None
-
-
-def _detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:
-    detail: dict[str, Json] = {"content_type": draft.content_type}
-    if delay_ms:
-        detail["delay_ms"] = delay_ms
-    if draft.group is not None:
-        detail["group"] = draft.group
-    if draft.trace is not None:
-        detail["trace"] = draft.trace
-    if queue.settings.archive_bodies:
-        detail["body"] = draft.body
-        if draft.attributes:
-            detail["attributes"] = draft.attributes
-    return detail

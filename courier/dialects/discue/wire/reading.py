@@ -7,7 +7,8 @@ import msgspec
 from courier.core.errors import Invalid
 from courier.dialects.discue import limits
 from courier.web.call import Call
-from courier.web.errors import MalformedRequest, NotAcceptable, UnsupportedMediaType
+from courier.web.decoding import decode
+from courier.web.errors import NotAcceptable, UnsupportedMediaType
 
 T = TypeVar("T")
 
@@ -16,16 +17,11 @@ JSON = "application/json"
 
 def read(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
     """The body as the decoder's type: 400 for what is no JSON, 422 for the wrong JSON; no body is an empty object."""
-    try:
-        return decoder.decode(body if body.strip() else b"{}")
-    except msgspec.ValidationError as error:
-        raise Invalid(f"the body does not fit: {error}") from None
-    except msgspec.DecodeError as error:
-        raise MalformedRequest(f"the body is not JSON: {error}") from None
-    except UnicodeDecodeError:
-        raise MalformedRequest("the body is not JSON: it is not UTF-8") from None
-    except RecursionError:
-        raise MalformedRequest("the body is not JSON: it is nested too deeply") from None
+    return decode(decoder, body if body.strip() else b"{}", misfit=_misfit)
+
+
+def _misfit(error: msgspec.ValidationError) -> Invalid:
+    return Invalid(f"the body does not fit: {error}")
 
 
 class Named(msgspec.Struct):

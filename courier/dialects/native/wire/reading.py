@@ -7,7 +7,7 @@ import msgspec
 
 from courier.core.errors import Invalid
 from courier.web.call import Call
-from courier.web.errors import MalformedRequest
+from courier.web.decoding import decode
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -22,16 +22,7 @@ class Order(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def read(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
     """The body as the decoder's type; raises Invalid that names the field, or MalformedRequest when it is not JSON."""
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as error:
-        raise misfit(error) from None
-    except msgspec.DecodeError as error:
-        raise MalformedRequest(f"the body is not JSON: {error}") from None
-    except UnicodeDecodeError:
-        raise MalformedRequest("the body is not JSON: it is not UTF-8") from None
-    except RecursionError:
-        raise MalformedRequest("the body is not JSON: it is nested too deeply") from None
+    return decode(decoder, body, misfit=misfit)
 
 
 def read_optional(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
