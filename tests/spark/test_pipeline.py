@@ -228,15 +228,3 @@ def test_a_running_pipeline_keeps_others_out_and_ends_well_when_it_is_told_to(sh
         assert service.wait(60) == 0, service.stderr and service.stderr.read()
     finally:
         service.kill()
-
-
-def test_the_pipeline_runs_on_every_kind_of_spark(
-    spark: SparkSession, server: ServerProcess, any_spark: str, tmp_path: Path
-) -> None:
-    lake = tmp_path / "lake"
-    arguments = ["-m", "tests.spark.jobs.run_pipeline", any_spark, server.url, server.token, "1000000", str(lake)]
-    run_job(arguments, log=tmp_path / "job.log")
-    journal = Journal(server.url, server.token)
-    end = query(lake, 'SELECT max("offset") + 1 FROM {events}')[0][0]
-    events = [event for batch in journal.read(0, end, Wanted(NAMES)) for event in batch.to_pylist()]
-    check(Lake(spark, lake), events)
