@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv pip
 TESTS ?= tests
+WORKERS ?= 2
 
 help: ## Print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -64,8 +65,10 @@ pipeline: $(VENV)/.spark $(VENV)/.java ## Fill the lake's tables from the runnin
 cluster: install-all ## Start a PostgreSQL, three nodes and a balancer on port 8080, until Ctrl-C
 	@$(BIN)/python examples/cluster/start.py
 
-test: install-all ## Set everything up and run every test
-	@$(BIN)/python -m pytest $(TESTS)
+# Whole files go to the workers, so that a Spark and its servers are shared. 5 means that there was no such test.
+test: install-all ## Set everything up and run every test (WORKERS at a time, then those that need the machine alone)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not alone' $(TESTS) || test $$? = 5
+	@$(BIN)/python -m pytest -m alone $(TESTS) || test $$? = 5
 
 check: install-all ## Format, lint, type-check and run the fast tests
 	@$(BIN)/ruff format --quiet .

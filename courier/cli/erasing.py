@@ -14,12 +14,12 @@ from courier.cli.connection import REMOTE, Remote
 from courier.cli.data import Config, Data, LakePlace, read_settings
 from courier.cli.exits import Exit, Failure, usage
 from courier.cli.lakes import only_writer
+from courier.cli.live import remove_live
 from courier.cli.options import Duration, Yes, read_attribute
 from courier.cli.progress import Progress
 from courier.cli.quantities import show_count
 from courier.clock import SystemClock
 from courier.config import Settings
-from courier.core.limits import BATCH_COUNT
 from courier.core.shards import shard_of
 from courier.journal.place import LocalPlace, place_of
 from courier.journal.segments import Segment
@@ -95,7 +95,7 @@ def erase(
     done = Receipt(erased_at=SystemClock().now(), tenant=remote.tenant, queue=queue, asked_sha256=asked)
     with only_writer(settings.lake_place):
         _finish_rebuild(settings.lake_place)
-        done.live_removed = _remove_live(remote, wanted)
+        done.live_removed = remove_live(remote, wanted)
         _erase_patiently(remote, settings, wanted, done, wait_s=wait / 1_000)
     _write(done, receipt or settings.data / RECEIPTS / f"{done.erased_at}.json")
     return _tell(remote, done)
@@ -107,37 +107,6 @@ def _wanted(remote: Remote, message: str | None, attribute: str | None, queue: s
     name = None if queue is None else str(remote.client.get(remote.queue(queue))["name"])
     pair = None if attribute is None else read_attribute(attribute)
     return Wanted(tenant=remote.tenant, message_id=message, attribute=pair, queue=name)
-
-
-# -- queues ---------------------------------------------------------------------------------------------------
-
-
-def _remove_live(remote: Remote, wanted: Wanted) -> int:
-    queues = [wanted.queue] if wanted.queue else [one["name"] for one in remote.every(remote.path("queues"), "queues")]
-    removed = 0
-    for queue in queues:
-        seqs = [message["seq"] for message in _live(remote, queue, wanted)]
-        for start in range(0, len(seqs), BATCH_COUNT):
-            order = {"seqs": seqs[start : start + BATCH_COUNT]}
-            removed += len(remote.client.post(remote.queue(queue, "remove"), order)["seqs"])
-    return removed
-
-
-def _live(remote: Remote, queue: str, wanted: Wanted) -> list[Json]:
-    """The messages that are in a queue now."""
-    query: Json = {"limit": PAGE}
-    if wanted.attribute is not None:
-        name, value = wanted.attribute
-        query["attribute"] = f"{name}:{msgspec.json.encode(value).decode()}"
-    else:
-        query["id"] = wanted.message_id
-    found: list[Json] = []
-    while True:
-        page = remote.client.get(remote.queue(queue, "messages"), query)
-        found += page["messages"]
-        if page["next"] is None:
-            return found
-        query["after"] = page["next"]
 
 
 # -- files ----------------------------------------------------------------------------------------------------

@@ -22,8 +22,6 @@ class Terms(NamedTuple):
     """What holds for the whole life of a lake."""
 
     format: str = PARQUET
-    whole: bool = True
-    """Whether the journal was there from its first event on when the lake was begun."""
 
 
 class Lake:
@@ -61,14 +59,14 @@ def open_lake(spark: SparkSession, root: Path, terms: Terms) -> Lake:
         raise LakeError(
             f"the lake in {root} is kept as {known['format']}, not as {terms.format}; choose another folder"
         )
-    return Lake(spark, root, Terms(known["format"], known["whole"]))
+    return Lake(spark, root, Terms(known["format"]))
 
 
 def kept_lake(spark: SparkSession, root: Path) -> Lake:
     """A lake that has been begun, as its note says; one without is empty."""
     note = root / NOTE
     known = json.loads(note.read_text()) if note.exists() else Terms()._asdict()
-    return Lake(spark, root, Terms(known["format"], known["whole"]))
+    return Lake(spark, root, Terms(known["format"]))
 
 
 def _query_of(root: Path) -> str | None:

@@ -13,6 +13,8 @@ from courier.spark.journal import Journal, Span
 Offsets = dict[str, int]
 
 EARLIEST, LATEST = "earliest", "latest"
+NOTHING = {"null", "None"}
+"""How Spark writes that it has no offsets."""
 
 
 def offsets_of(by_shard: Mapping[int, int]) -> Offsets:
@@ -21,7 +23,9 @@ def offsets_of(by_shard: Mapping[int, int]) -> Offsets:
 
 def read_offsets(text: str | None) -> Offsets:
     """The offsets in a query's progress; none where Spark has nothing to say."""
-    return {} if not text or text == "null" else offsets_of({int(key): int(at) for key, at in json.loads(text).items()})
+    if not text or text in NOTHING:
+        return {}
+    return offsets_of({int(key): int(at) for key, at in json.loads(text).items()})
 
 
 def at_of(offsets: Mapping[str, int], shard: int) -> int:
@@ -41,6 +45,10 @@ def backlog(end: Mapping[str, int], newest: Mapping[str, int]) -> int:
 
 def newest_of(spans: Mapping[int, Span]) -> Offsets:
     return offsets_of({shard: span.next for shard, span in spans.items()})
+
+
+def oldest_of(spans: Mapping[int, Span]) -> Offsets:
+    return offsets_of({shard: span.oldest for shard, span in spans.items()})
 
 
 def advance(start: Mapping[str, int], newest: Mapping[str, int], most: int | None) -> Offsets:
@@ -64,7 +72,7 @@ def locate(journal: Journal, position: str, *, others: Callable[[Span], int]) ->
     """
     spans = journal.spans()
     if position == EARLIEST:
-        return offsets_of({shard: span.oldest for shard, span in spans.items()})
+        return oldest_of(spans)
     if position == LATEST:
         return newest_of(spans)
     if (given := numbers(position)) is not None:

@@ -8,8 +8,9 @@ from courier.journal.schema import CLAIMED_COLUMNS, COLUMNS, MESSAGE_COLUMNS, sp
 from courier.spark.journal import Journal
 from courier.spark.offsets import EARLIEST, LATEST, Offsets, check_position, locate
 
-EVENTS, MESSAGES, CONSUME = "events", "messages", "consume"
-MODES = {EVENTS: COLUMNS, MESSAGES: MESSAGE_COLUMNS, CONSUME: CLAIMED_COLUMNS[1:]}
+EVENTS, MESSAGES, RANGES, CONSUME = "events", "messages", "ranges", "consume"
+RANGE_COLUMNS = (("start", "int64"), ("stop", "int64"))
+MODES = {EVENTS: COLUMNS, MESSAGES: MESSAGE_COLUMNS, RANGES: RANGE_COLUMNS, CONSUME: CLAIMED_COLUMNS[1:]}
 KNOWN = (
     "url", "token", "tenant", "queue", "queues", "mode", "startingOffset", "endingOffset", "maxRecordsPerBatch",
     "rowsPerPartition", "failOnDataLoss", "cursor", "job", "exchange", "series", "number", "path", "checkpointLocation",

@@ -8,14 +8,15 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from courier.core.shards import first_of
 from courier.spark.cursors import CursorKeeper
 from courier.spark.journal import Journal
 from courier.spark.lake import CHECKPOINT, Terms, open_lake
-from courier.spark.offsets import backlog, read_offsets
+from courier.spark.offsets import Offsets, backlog, oldest_of, read_offsets
+from courier.spark.options import RANGES
 from courier.spark.refreshing import refresh
 from courier.spark.session import reason_of
 from courier.spark.stores.base import PARQUET
+from courier.spark.taking import take_in
 
 CURSOR = "pipeline"
 ROWS_PER_BATCH = 2_500_000
@@ -97,27 +98,29 @@ def _await_end(query: StreamingQuery, stopping: Callable[[], bool]) -> None:
 class _Refresh:
     """What Spark does with a batch, wherever its driver is."""
 
-    def __init__(self, root: Path, terms: Terms) -> None:
+    def __init__(self, journal: Journal, root: Path, terms: Terms) -> None:
+        self._journal = journal
         self._root = str(root)
         self._terms = terms
 
-    def __call__(self, frame: DataFrame, batch: int) -> None:
-        refresh(open_lake(frame.sparkSession, Path(self._root), self._terms), frame, batch)
+    def __call__(self, ranges: DataFrame, batch: int) -> None:
+        lake = open_lake(ranges.sparkSession, Path(self._root), self._terms)
+        refresh(lake, take_in(lake, ranges, self._journal, batch), batch)
 
 
 def _start(spark: SparkSession, job: Job, every_ms: int | None) -> StreamingQuery:
     options: dict[str, Any] = {
         "url": job.journal.url,
+        "mode": RANGES,
         "cursor": job.cursor,
         "maxRecordsPerBatch": job.rows_per_batch,
         "rowsPerPartition": ROWS_PER_TASK,
     }
     if job.journal.token:
         options["token"] = job.journal.token
-    whole = all(span.oldest == first_of(shard) for shard, span in job.journal.spans().items())
     root = job.lake.absolute()
-    happened = spark.readStream.format("courier").options(**options).load()
-    writer = happened.writeStream.foreachBatch(_Refresh(root, Terms(job.format, whole)))
+    ranges = spark.readStream.format("courier").options(**options).load()
+    writer = ranges.writeStream.foreachBatch(_Refresh(job.journal, root, Terms(job.format)))
     writer = writer.option("checkpointLocation", str(root / CHECKPOINT))
     if every_ms is None:
         return writer.trigger(availableNow=True).start()
@@ -131,12 +134,13 @@ class _Keeper(CursorKeeper):
         super().__init__(job.journal, job.cursor)
         self._report = report
         self._told = -1
+        self._oldest = oldest_of(job.journal.spans())
 
     def keep(self, progress: Any) -> None:
         super().keep(progress)
         if progress.numInputRows and progress.batchId > self._told:
             self._told = progress.batchId
-            self._report(_read_progress(progress))
+            self._report(_read_progress(progress, self._oldest))
 
     def catch_up(self, query: StreamingQuery) -> None:
         """Hear at the end of a query what Spark has not yet passed on: it lets its listeners wait."""
@@ -144,12 +148,14 @@ class _Keeper(CursorKeeper):
             self.keep(progress)
 
 
-def _read_progress(progress: Any) -> Progress:
+def _read_progress(progress: Any, oldest: Offsets) -> Progress:
+    """Of a query's first batch Spark does not tell where it began: that was the `oldest` that there is."""
     source = progress.sources[0]
     end, newest = read_offsets(source.endOffset), read_offsets(source.latestOffset)
+    start = read_offsets(source.startOffset) or oldest
     return Progress(
         batch=progress.batchId,
-        events=progress.numInputRows,
+        events=backlog(start, end),
         offset=max(end.values(), default=0),
         backlog=backlog(end, newest),
         seconds=progress.durationMs.get("triggerExecution", 0) / 1_000,

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -22,7 +22,7 @@ from courier.spark.cursors import advance_cursor
 from courier.spark.journal import DataLoss, Wanted, ranges
 from courier.spark.messages import KINDS, event_columns, to_messages
 from courier.spark.offsets import Offsets, advance, newest_of, stretches
-from courier.spark.options import CONSUME, MESSAGES, MODES, OptionError, Options, read_options
+from courier.spark.options import CONSUME, MESSAGES, MODES, RANGES, OptionError, Options, read_options
 from courier.spark.writer import BatchWriter, StreamWriter
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ class CourierSource(DataSource):
     `delay_ms`, `trace`, `body` (binary). Reading takes nothing out of a queue. Body and attributes are null where a
     queue's `archive_bodies` is false.
 
+    `ranges`: where the events are, one row for each task: `start`, and `stop`, which is not part of it. For jobs whose
+    tasks fetch the events themselves, with `courier.spark.journal.Journal`, and do not want them as rows.
+
     `consume` (streams only): takes the messages of one queue out of it, each exactly once. Columns: `seq`,
     `message_id`, `tenant`, `queue_id`, `queue`, `sent_at`, `entered_at` (epoch milliseconds), `attempts`, `size`,
     `content_type`, `attributes` (JSON), `group`, `delay_ms`, `trace`, `body` (binary). A micro-batch is a claim: the
@@ -71,7 +74,7 @@ class CourierSource(DataSource):
                         without it COURIER_TOKEN of the driver
     tenant              only this tenant's (root reads everybody's)
     queue, queues       only these queues, by name or id; `queues` takes several with commas between them
-    mode                events, messages or consume
+    mode                events, messages, ranges or consume
     job                 (consume) whose claims they are: one name for one checkpoint
     startingOffset      earliest (default), latest, an offset, or a time such as 2026-01-31T12:00:00Z; a stream that
                         has a checkpoint goes on from there instead. Of a store that is divided into shards, an offset
@@ -135,6 +138,12 @@ class Range(InputPartition):
         self.start = start
         self.stop = stop
 
+    def as_row(self, columns: Sequence[str]) -> "pa.RecordBatch":
+        import pyarrow as pa  # noqa: PLC0415
+
+        row = {"start": self.start, "stop": self.stop}
+        return pa.record_batch({name: pa.array([row[name]], pa.int64()) for name in columns})
+
 
 class JournalReader:
     """Reads ranges; what a batch and a stream have in common."""
@@ -152,6 +161,9 @@ class JournalReader:
     def batches(self, part: Range) -> "Iterator[pa.RecordBatch]":
         """In the executor: the rows of one range."""
         options = self.options
+        if options.mode == RANGES:
+            yield part.as_row(self.columns)
+            return
         of_messages = options.mode == MESSAGES
         columns = event_columns(self.columns) if of_messages else self.columns
         wanted = Wanted(columns, options.tenant, options.queues, KINDS if of_messages else ())

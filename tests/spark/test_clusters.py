@@ -1,12 +1,17 @@
-"""The same job on every kind of Spark: a standalone cluster, local-cluster, and through Spark Connect."""
+"""The same jobs on every kind of Spark: a standalone cluster, local-cluster, and through Spark Connect."""
 
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from courier.journal.schema import NAMES
+from courier.spark.journal import Journal, Wanted
+from courier.spark.lake import Lake
 from tests.spark.bench import Bench
 from tests.spark.killing import run_job
+from tests.spark.test_pipeline import query
+from tests.spark.test_tables import check
 from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -45,3 +50,15 @@ def test_messages_are_carried_from_queue_to_queue_by_executors_wherever_they_are
     run_job(["-m", "tests.spark.jobs.carry_messages", *where], log=tmp_path / "job.log")
     assert sorted(bench.bodies(target)) == [f"{number:06}" for number in range(MESSAGES)]
     assert (bench.messages(source), bench.claims(source)) == ([], [])
+
+
+def test_the_pipeline_runs_on_every_kind_of_spark(
+    spark: SparkSession, server: ServerProcess, any_spark: str, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    arguments = ["-m", "tests.spark.jobs.run_pipeline", any_spark, server.url, server.token, "1000000", str(lake)]
+    run_job(arguments, log=tmp_path / "job.log")
+    journal = Journal(server.url, server.token)
+    end = query(lake, 'SELECT max("offset") + 1 FROM {events}')[0][0]
+    events = [event for batch in journal.read(0, end, Wanted(NAMES)) for event in batch.to_pylist()]
+    check(Lake(spark, lake), events)

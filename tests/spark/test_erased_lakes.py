@@ -101,8 +101,8 @@ class Bureau(Shop):
 
 
 @pytest.fixture
-def bureau(tmp_path: Path, listener: str) -> Iterator[Bureau]:
-    with start_server(tmp_path, archive_segment_ms=200, delivery_allow="127.0.0.0/8") as process:
+def bureau(tmp_path: Path, listener: str, engine: str) -> Iterator[Bureau]:
+    with start_server(tmp_path, engine=engine, archive_segment_ms=200, delivery_allow="127.0.0.0/8") as process:
         bureau = Bureau(process)
         bureau.post("", {"name": "again"})
         bureau.post("/orders/listeners", {"name": "copies", "url": listener})

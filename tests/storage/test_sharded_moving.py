@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from courier.core.errors import AlreadyExists, CourierError, InUse, Invalid, LeaseLost, Unavailable
-from courier.core.model import SECOND, Draft, Kind, Lease, ListenerSettings, Queue, State
+from courier.core.model import SECOND, Draft, Kind, Lease, ListenerSettings, Queue, Sent, State
 from courier.core.sharding import Relocation, RelocationState, Shard, ShardState
 from courier.core.shards import first_of, shard_of
-from courier.storage.base import CannotOpen
+from courier.storage.base import CannotOpen, Parcel
 from courier.storage.postgres.store import PostgresStore
+from courier.storage.sharded.carrier import pack
 from courier.storage.sharded.moving import Move, begin, family_of
 from tests.support.engines import TENANT, WHO, Rig, TwoShards, forget
 from tests.support.postgres import shared_cluster
@@ -342,6 +343,20 @@ async def test_a_parcel_that_is_carried_twice_arrives_once(nodes: list[Rig]) -> 
     await publish(rig, "n")
     for name in names:
         assert await ids_in(rig, name) == ["m", "n"]
+
+
+async def test_a_parcel_keeps_its_name_on_a_second_leg(nodes: list[Rig]) -> None:
+    """Its queue may have moved on when it is carried: whatever leg is repeated, it arrives once."""
+    rig = nodes[0]
+    names = await bound(rig, Kind.STANDARD, Kind.STANDARD)
+    (away,) = (name for name in names if place_of(rig, name) == "second")
+    routing = sharded(rig).routing
+    parcel = Parcel(rig.queue(away), Draft(body=b"x", id="m"), once="0:7:0")
+    for _ in range(2):
+        (sent,) = await routing.home.send([pack([parcel], 1, principal=WHO)], now=rig.now, principal=WHO)
+        assert isinstance(sent, Sent)
+        await routing.carrier.delivered(0, 1, sent.seq, now=rig.now)
+    assert await ids_in(rig, away) == ["m"]
 
 
 @pytest.mark.slow

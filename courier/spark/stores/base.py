@@ -23,14 +23,25 @@ Part = str
 class TableStore(Protocol):
     """Tables below one folder, which driver and executors see under the same path."""
 
-    def append(self, table: str, frame: DataFrame, batch: int) -> DataFrame:
-        """Add a batch's rows to a log, unless they are there already; returns them as they are kept."""
+    def draft(self, table: str) -> Path:
+        """An empty folder in which files of a table are made, and nobody sees them."""
 
-    def replace(self, table: str, frame: DataFrame, by: Sequence[str], parts: Iterable[Part], batch: int) -> None:
-        """Put the frame's rows in place of these parts; one that it has no rows of is gone.
+    def add(self, table: str, draft: Path, schema: StructType, batch: int) -> None:
+        """Make a draft's files a batch of a log."""
 
-        All rows of a part must be in one partition of the frame.
-        """
+    def has(self, table: str, batch: int) -> bool:
+        """Whether a log has a batch."""
+
+    def batch_files(self, table: str, batch: int) -> list[Path]:
+        """The files of a log's batch, in order."""
+
+    def put(
+        self, table: str, draft: Path, schema: StructType, by: Sequence[str], parts: Iterable[Part], batch: int
+    ) -> None:
+        """Put a draft's files, one for each part, in place of these parts; one that has no file is gone."""
+
+    def part_files(self, table: str, parts: Iterable[Part]) -> dict[Part, list[Path]]:
+        """The files of those of the parts that there are."""
 
     def read(self, table: str, schema: StructType, parts: Iterable[Part] | None = None) -> DataFrame:
         """The rows of a table, or of some of its parts; a column that a file lacks is null."""

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from courier.spark.stores import swapping
 from courier.spark.stores.base import BATCH, Part
-from courier.spark.stores.staging import clear, joined, stage, staged_parts, sync
+from courier.spark.stores.staging import clear, draft, joined, stage, staged_parts, sync
 
 APP = "courier-pipeline"
 
@@ -35,21 +35,39 @@ class DeltaStore:
 
     # -- logs -------------------------------------------------------------------------------------------------
 
-    def append(self, table: str, frame: DataFrame, batch: int) -> DataFrame:
-        part = f"{BATCH}={batch:08d}"
-        if not self._has(table, batch):
-            staged = stage(self.root, table, frame)
-            schema = StructType([*frame.schema.fields]).add(BATCH, "string")
-            self._commit(table, schema, [BATCH], {part: sorted(staged.glob("*.parquet"))}, [part], batch)
-            clear(staged)
-        return self.read(table, frame.schema, [part])
+    def draft(self, table: str) -> Path:
+        return draft(self.root, table)
+
+    def add(self, table: str, draft: Path, schema: StructType, batch: int) -> None:
+        plain = StructType([field for field in schema if field.name != BATCH]).add(BATCH, "string")
+        part = _batch_part(batch)
+        self._commit(table, plain, [BATCH], {part: sorted(draft.glob("*.parquet"))}, [part], batch)
+        clear(draft)
+
+    def has(self, table: str, batch: int) -> bool:
+        opened = self._open(table)
+        last = opened.transaction_version(APP) if opened is not None else None
+        return last is not None and last >= batch
+
+    def batch_files(self, table: str, batch: int) -> list[Path]:
+        part = _batch_part(batch)
+        return self.part_files(table, [part]).get(part, [])
 
     # -- parts ------------------------------------------------------------------------------------------------
 
-    def replace(self, table: str, frame: DataFrame, by: Sequence[str], parts: Iterable[Part], batch: int) -> None:
-        staged = stage(self.root, table, frame, by)
-        self._commit(table, frame.schema, by, dict(staged_parts(staged)), list(parts), batch)
-        clear(staged)
+    def put(
+        self, table: str, draft: Path, schema: StructType, by: Sequence[str], parts: Iterable[Part], batch: int
+    ) -> None:
+        self._commit(table, schema, by, dict(staged_parts(draft)), list(parts), batch)
+        clear(draft)
+
+    def part_files(self, table: str, parts: Iterable[Part]) -> dict[Part, list[Path]]:
+        wanted = set(parts)
+        found: dict[Part, list[Path]] = {}
+        for path in self._files(table):
+            if _part_of(path) in wanted:
+                found.setdefault(_part_of(path), []).append(self.root / table / path)
+        return found
 
     def read(self, table: str, schema: StructType, parts: Iterable[Part] | None = None) -> DataFrame:
         base, wanted = self.root / table, None if parts is None else set(parts)
@@ -63,7 +81,7 @@ class DeltaStore:
         return sorted({_part_of(path) for path in self._files(table)})
 
     def done(self, table: str, parts: Iterable[Part], batch: int) -> set[Part]:
-        return set(parts) if self._has(table, batch) else set()
+        return set(parts) if self.has(table, batch) else set()
 
     # -- care -------------------------------------------------------------------------------------------------
 
@@ -106,11 +124,6 @@ class DeltaStore:
         base = f"{(self.root / table).as_posix()}/"
         return sorted(unquote(uri).removeprefix("file://").removeprefix(base) for uri in opened.file_uris())
 
-    def _has(self, table: str, batch: int) -> bool:
-        opened = self._open(table)
-        last = opened.transaction_version(APP) if opened is not None else None
-        return last is not None and last >= batch
-
     def _commit(
         self,
         table: str,
@@ -124,7 +137,7 @@ class DeltaStore:
         _widen(opened, schema)
         old = [path for path in self._files(table) if _part_of(path) in set(parts)]
         added = [
-            self._move(table, part, file, f"{batch:08d}-{file.name.split('-')[1]}.parquet")
+            self._move(table, part, file, f"{batch:08d}-{file.stem.split('-')[1]}.parquet")
             for part, files in written.items()
             for file in files
         ]
@@ -164,6 +177,10 @@ class DeltaStore:
         size = (self.root / table / path).stat().st_size
         values = _values(_part_of(path))
         return RemoveAction(path=path, data_change=is_new, deletion_timestamp=now, size=size, partition_values=values)
+
+
+def _batch_part(batch: int) -> Part:
+    return f"{BATCH}={batch:08d}"
 
 
 def _part_of(path: str) -> Part:

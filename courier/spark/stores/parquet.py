@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from courier.spark.stores import swapping
 from courier.spark.stores.base import BATCH, Part
-from courier.spark.stores.staging import STAGING, clear, joined, stage, staged_parts, sync
+from courier.spark.stores.staging import STAGING, clear, draft, joined, stage, staged_parts, sync
 
 
 class ParquetStore:
@@ -24,20 +24,31 @@ class ParquetStore:
 
     # -- logs -------------------------------------------------------------------------------------------------
 
-    def append(self, table: str, frame: DataFrame, batch: int) -> DataFrame:
-        folder = self.root / table / f"{BATCH}={batch:08d}"
-        if not folder.exists():
-            staged = stage(self.root, table, frame)
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            staged.rename(folder)
-            sync(folder.parent)
-        return self._spark.read.schema(frame.schema).parquet(str(folder))
+    def draft(self, table: str) -> Path:
+        return draft(self.root, table)
+
+    def add(self, table: str, draft: Path, schema: StructType, batch: int) -> None:
+        folder = self._folder(table, batch)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        sync(draft)
+        draft.rename(folder)
+        sync(folder.parent)
+
+    def has(self, table: str, batch: int) -> bool:
+        return self._folder(table, batch).exists()
+
+    def batch_files(self, table: str, batch: int) -> list[Path]:
+        return sorted(self._folder(table, batch).glob("*.parquet"))
+
+    def _folder(self, table: str, batch: int) -> Path:
+        return self.root / table / f"{BATCH}={batch:08d}"
 
     # -- parts ------------------------------------------------------------------------------------------------
 
-    def replace(self, table: str, frame: DataFrame, by: Sequence[str], parts: Iterable[Part], batch: int) -> None:
-        staged = stage(self.root, table, frame, by)
-        written = dict(staged_parts(staged))
+    def put(
+        self, table: str, draft: Path, schema: StructType, by: Sequence[str], parts: Iterable[Part], batch: int
+    ) -> None:
+        written = dict(staged_parts(draft))
         for part in parts:
             if part not in written:
                 self._file(table, part).unlink(missing_ok=True)
@@ -47,7 +58,11 @@ class ParquetStore:
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
             sync(target.parent)
-        clear(staged)
+        clear(draft)
+
+    def part_files(self, table: str, parts: Iterable[Part]) -> dict[Part, list[Path]]:
+        files = {part: self._file(table, part) for part in parts}
+        return {part: [file] for part, file in files.items() if file.exists()}
 
     def _file(self, table: str, part: Part) -> Path:
         return self.root / table / part / f"{table.lstrip('_')}.parquet"

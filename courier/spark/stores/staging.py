@@ -11,11 +11,18 @@ STAGING = "_staging"
 NO_MARKER = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
 
 
+def draft(root: Path, table: str) -> Path:
+    """An empty folder for a table's files in the making."""
+    folder = root / STAGING / table
+    shutil.rmtree(folder, ignore_errors=True)  # what a run that was killed left behind
+    folder.mkdir(parents=True)
+    return folder
+
+
 def stage(root: Path, table: str, frame: DataFrame, by: Sequence[str] = ()) -> Path:
     """Write a frame as Parquet; returns the folder, in which every file is durable."""
-    staged = root / STAGING / table
-    shutil.rmtree(staged, ignore_errors=True)  # what a run that was killed left behind
-    frame.write.option(*NO_MARKER).partitionBy(*by).parquet(str(staged))
+    staged = draft(root, table)
+    frame.write.mode("append").option(*NO_MARKER).partitionBy(*by).parquet(str(staged))
     for checksum in staged.rglob("*.crc"):  # of no use once a file has another name
         checksum.unlink()
     for file in staged.rglob("*.parquet"):

@@ -1,7 +1,13 @@
 """Schemas of tables, put together without a running Spark, and what their columns have in common."""
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -15,6 +21,14 @@ from pyspark.sql.types import (
 TEXT, NUMBER, INSTANT, BYTES = StringType(), LongType(), TimestampType(), BinaryType()
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+MS_US = 1_000
+NEVER = np.iinfo(np.int64).max
+HOURLY = ("day", "hour")
+"""The columns that name the folders of an hour: `day` such as 2026-01-31, and `hour` such as 07."""
+ARRAYS = (pa.Array, pa.ChunkedArray)
+
+Numbers = npt.NDArray[np.int64]
 
 
 def struct(**columns: DataType) -> StructType:
@@ -28,31 +42,55 @@ def several(kind: DataType) -> ArrayType:
     return ArrayType(kind)
 
 
-def count_of(condition: Column) -> Column:
-    return f.sum(condition.cast("bigint"))
+def arrow_schema(schema: StructType, *, without: Iterable[str] = ()) -> pa.Schema:
+    """A table's columns as its files have them; those that name folders are not in the files."""
+    hidden = set(without)
+    return to_arrow_schema(StructType([field for field in schema if field.name not in hidden]), timezone="UTC")
 
 
-def minute_of(instant: str) -> Column:
-    """Arithmetic, because the calendar's own function is far slower."""
-    return f.timestamp_millis(f.expr(f"unix_millis({instant}) div {MINUTE_MS} * {MINUTE_MS}"))
+def as_rows(columns: Mapping[str, Any], schema: StructType, *, without: Iterable[str] = ()) -> pa.Table:
+    """The schema's columns, in its order and with its types; one that is not given is null, a plain value holds of all
+    rows."""
+    arrow = arrow_schema(schema, without=without)
+    count = len(next(column for column in columns.values() if isinstance(column, ARRAYS)))
+    return pa.table([_column(columns.get(field.name), field.type, count) for field in arrow], schema=arrow)
 
 
-def hour_number(instant: str) -> Column:
-    """Hours since the epoch."""
-    return f.expr(f"unix_millis({instant}) div {HOUR_MS}")
+def _column(given: Any, kind: pa.DataType, count: int) -> Any:
+    return given.cast(kind) if isinstance(given, ARRAYS) else pa.repeat(pa.scalar(given, kind), count)
 
 
-def with_hours(rows: DataFrame, instant: str) -> DataFrame:
-    """The columns that name the folders of an hour: `day` such as 2026-01-31, and `hour` such as 07."""
-    return rows.withColumn("day", f.date_format(instant, "yyyy-MM-dd")).withColumn("hour", f.date_format(instant, "HH"))
+def columns_of(rows: pa.Table) -> dict[str, Any]:
+    return {name: rows[name] for name in rows.column_names}
 
 
-def as_schema(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The schema's columns, in its order and with its types; those that the rows lack are null."""
-    present = set(rows.columns)
-    return rows.select(
-        *(
-            (f.col(field.name) if field.name in present else f.lit(None)).cast(field.dataType).alias(field.name)
-            for field in schema
-        )
-    )
+def group(rows: pa.Table, key: Sequence[str], how: Mapping[str, str]) -> pa.Table:
+    """Rows of the same key together, each column in its own way, under its own name."""
+    grouped = rows.group_by(list(key), use_threads=False).aggregate(list(how.items()))
+    return grouped.select([*key, *(f"{name}_{way}" for name, way in how.items())]).rename_columns([*key, *how])
+
+
+def sum_of(values: Any, chosen: Any) -> Any:
+    """The values where they are chosen, and nothing elsewhere: to be added up."""
+    return pc.if_else(chosen, values, 0)
+
+
+def kind_in(rows: pa.Table, *kinds: str) -> Any:
+    return pc.is_in(rows["kind"], pa.array(kinds))
+
+
+def instants(column: Any) -> Numbers:
+    """Microseconds since the epoch; of an instant that is not there, more than any."""
+    numbers: Numbers = pc.fill_null(column.cast(pa.int64()), NEVER).to_numpy()
+    return numbers
+
+
+def minutes_of(column: Any) -> Any:
+    """The minute that each instant is in."""
+    length = MINUTE_MS * MS_US
+    return pa.array(instants(column) // length * length).cast(column.type)
+
+
+def texts_of(column: Any, pattern: str) -> list[str]:
+    """Each instant as text, in UTC; a pattern as of strftime."""
+    return [f"{instant:{pattern}}" for instant in column.to_pylist()]

@@ -1,9 +1,20 @@
 """`dead_letters`: one row for each time that a message died, with what had happened to it until then."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
+from typing import Any
 
-from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, as_schema, several, struct
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from courier.spark.tables.columns import (
+    INSTANT,
+    NUMBER,
+    TEXT,
+    arrow_schema,
+    as_rows,
+    columns_of,
+    several,
+    struct,
+)
 from courier.spark.tables.messages import DEAD, STEP
 
 HISTORY = struct(**{field.name: field.dataType for field in STEP if field.name != "batch"})
@@ -26,24 +37,33 @@ SCHEMA = struct(
 )
 
 
-def deaths(messages: DataFrame, batch: int) -> DataFrame:
+NONE = arrow_schema(SCHEMA, without=["batch", "day"]).empty_table()
+
+
+def deaths(messages: pa.Table, batch: int) -> pa.Table:
     """Those that the batch brought; `messages` has the rows that it touched."""
-    told = messages.where(f.col("history").isNotNull() & (f.col("changed_batch") == batch))
-    each = told.select("tenant", "message_id", "seq", "size", "sent_at", "history", f.explode("history").alias("step"))
-    step = f.col("step")
-    dead = each.where((step["batch"] == batch) & (step["kind"] == DEAD))
-    until = f.transform(
-        f.filter("history", lambda one: one["offset"] <= f.col("step.offset")),
-        lambda one: f.struct(*(one[name].alias(name) for name in HISTORY.names)),
-    )
-    rows = dead.select(
-        "tenant", step["queue"].alias("queue"), "message_id", "seq", "size", "sent_at", step["at"].alias("died_at"),
-        f.coalesce(step["reason"], f.lit("unknown")).alias("reason"), step["target"].alias("dead_letter_queue"),
-        step["attempt"].alias("attempts"), until.alias("history"), step["offset"].alias("offset"),
-    )  # fmt: skip
-    return rows.withColumn("day", f.date_format("died_at", "yyyy-MM-dd"))
+    told = messages.filter(pc.and_(pc.is_valid(messages["history"]), pc.equal(messages["changed_batch"], batch)))
+    rows = [_death(message, step) for message in told.to_pylist() for step in message["history"] if _died(step, batch)]
+    return pa.Table.from_pylist(rows, schema=NONE.schema)
 
 
-def add(known: DataFrame, fresh: DataFrame, *, batch: int) -> DataFrame:
-    rows = known.drop("batch").unionByName(as_schema(fresh, SCHEMA).drop("batch"))
-    return as_schema(rows.withColumn("batch", f.lit(batch)), SCHEMA)
+def _died(step: dict[str, Any], batch: int) -> bool:
+    return bool(step["batch"] == batch and step["kind"] == DEAD)
+
+
+def _death(message: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **{name: message[name] for name in ("tenant", "message_id", "seq", "size", "sent_at")},
+        "queue": step["queue"],
+        "died_at": step["at"],
+        "reason": step["reason"] or "unknown",
+        "dead_letter_queue": step["target"],
+        "attempts": step["attempt"],
+        "history": [one for one in message["history"] if one["offset"] <= step["offset"]],
+        "offset": step["offset"],
+    }
+
+
+def add(known: pa.Table, fresh: pa.Table, *, batch: int) -> pa.Table:
+    rows = pa.concat_tables([known.select(fresh.column_names), fresh])
+    return as_rows({**columns_of(rows), "batch": batch}, SCHEMA, without=["day"])

@@ -1,8 +1,12 @@
 """`events`: the journal as it happened, with instants as timestamps."""
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
+from collections.abc import Iterable
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from courier.journal.schema import journal_schema
 from courier.spark.tables.columns import BYTES, INSTANT, NUMBER, TEXT, struct
 
 SCHEMA = struct(
@@ -30,25 +34,13 @@ PASSES = ("dead_lettered", "moved", "redriven")
 FAILURES = ("released", "lease_expired", "dead_lettered", "discarded")
 
 
-def to_table(events: DataFrame) -> DataFrame:
-    """Events of the connector as the table has them."""
-    return events.withColumn("at", f.timestamp_millis("at"))
+def of_journal(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Events of the journal as the table has them: instants are timestamps."""
+    events = pa.Table.from_batches(batches, schema=journal_schema())
+    at = events["at"].cast(pa.timestamp("ms", "UTC"))
+    return events.set_column(events.column_names.index("at"), "at", at).select(schema.names).cast(schema)
 
 
-def of_messages(events: DataFrame) -> DataFrame:
-    """What happened to messages in queues that people see."""
-    return events.where(f.col("seq").isNotNull() & ~is_hidden())
-
-
-def of_listeners(events: DataFrame) -> DataFrame:
-    """What happened to copies on their way to listeners."""
-    return events.where(f.col("seq").isNotNull() & is_hidden())
-
-
-def is_hidden() -> Column:
-    return f.col("queue").startswith(HIDDEN)
-
-
-def target() -> Column:
-    """The queue that a message passed on to; only those events are looked into."""
-    return f.when(f.col("kind").isin(*PASSES), f.get_json_object("detail", "$.target"))
+def is_hidden(rows: pa.Table) -> Any:
+    """Which of the rows are about deliveries."""
+    return pc.fill_null(pc.starts_with(rows["queue"], HIDDEN), False)

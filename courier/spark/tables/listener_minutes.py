@@ -1,10 +1,13 @@
 """`listener_minutes`: how deliveries to each listener went in each minute in which one ended."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from courier.spark.tables import latency
-from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, as_schema, count_of, minute_of, struct, with_hours
+from courier.spark.tables.columns import HOURLY, INSTANT, NUMBER, TEXT, as_rows, columns_of, group, struct, sum_of
+from courier.spark.tables.events import is_hidden
+from courier.spark.tables.latency import SKETCH
 
 VERDICTS = ("delivered", "retry", "dead", "gone", "unknown")
 ADDED = ("attempts", *VERDICTS, "failed")
@@ -23,37 +26,29 @@ SCHEMA = struct(
 KEY = ("tenant", "listener", "minute")
 
 
-def attempts(events: DataFrame) -> DataFrame:
-    """Each attempt that ended; the queue of a listener is named for it, and an ended lease for an unknown outcome."""
-    tried = events.where(f.col("kind").isin(*ENDS) & f.get_json_object("detail", "$.untried").isNull())
-    return tried.select(
-        "tenant",
-        f.regexp_extract("queue", "^~([^/]*)", 1).alias("listener"),
-        minute_of("at").alias("minute"),
-        f.coalesce(f.get_json_object("detail", "$.verdict"), f.lit("unknown")).alias("verdict"),
-        f.get_json_object("detail", "$.latency_ms").cast("bigint").alias("latency_ms"),
-    )
+def count(tally: pa.Table) -> pa.Table:
+    """Attempts that ended; the queue of a listener is named for it, and an ended lease for an unknown outcome."""
+    ended = tally.filter(is_hidden(tally))
+    times, verdict = ended["count"], ended["verdict"]
+    counted = {name: sum_of(times, pc.equal(verdict, name)) for name in VERDICTS}
+    failed = sum_of(times, pc.not_equal(verdict, "delivered"))
+    listener = pc.replace_substring_regex(ended["queue"], "^~([^/]*).*$", r"\1")
+    keys = {"tenant": ended["tenant"], "listener": listener, "minute": ended["minute"]}
+    sketches = latency.sketched(_repeated(ended["latency_ms"], times))
+    return pa.table({**keys, "attempts": times, **counted, "failed": failed, SKETCH: sketches})
 
 
-def count(events: DataFrame) -> DataFrame:
-    verdict = f.col("verdict")
-    counted = [count_of(verdict == name).alias(name) for name in VERDICTS]
-    return (
-        attempts(events)
-        .groupBy(*KEY)
-        .agg(
-            f.count("*").alias("attempts"),
-            *counted,
-            count_of(verdict != "delivered").alias("failed"),
-            latency.sketch("latency_ms"),
-        )
-    )
+def _repeated(durations: pa.ChunkedArray, times: pa.ChunkedArray) -> pa.ListArray:
+    """Each duration as often as it was measured."""
+    counts = times.to_numpy()
+    flat = durations.combine_chunks().take(np.repeat(np.arange(len(counts)), counts))
+    return pa.ListArray.from_arrays(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), flat)
 
 
-def add(known: DataFrame, counted: DataFrame, *, batch: int) -> DataFrame:
+def add(known: pa.Table, counted: pa.Table, *, batch: int) -> pa.Table:
     """Rows of the table, with what is new added to what is known."""
-    parts = known.select(*KEY, *ADDED, latency.SKETCH).unionByName(counted)
-    sums = [f.sum(name).alias(name) for name in ADDED]
-    rows = parts.groupBy(*KEY).agg(*sums, latency.merged())
-    rows = rows.withColumns({**latency.quantiles(), "batch": f.lit(batch).cast("bigint")})
-    return as_schema(with_hours(rows, "minute"), SCHEMA)
+    parts = pa.concat_tables([known.select([*KEY, *ADDED, SKETCH]), counted], promote_options="default")
+    rows = group(parts, KEY, {**dict.fromkeys(ADDED, "sum"), SKETCH: "list"})
+    merged = latency.merged(rows[SKETCH].combine_chunks())
+    fresh = {SKETCH: merged, **latency.quantiles(merged), "batch": batch}
+    return as_rows({**columns_of(rows), **fresh}, SCHEMA, without=HOURLY)

@@ -1,21 +1,32 @@
 """`queue_minutes`: what each queue did in each minute in which anything happened to it."""
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as f
+from collections.abc import Iterator
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from courier.spark.tables import latency
 from courier.spark.tables.columns import (
+    HOURLY,
     INSTANT,
     MINUTE_MS,
+    MS_US,
+    NEVER,
     NUMBER,
     TEXT,
-    as_schema,
-    count_of,
-    minute_of,
+    as_rows,
+    columns_of,
+    group,
+    instants,
+    kind_in,
+    minutes_of,
     struct,
-    with_hours,
+    sum_of,
 )
-from courier.spark.tables.events import target
+from courier.spark.tables.events import is_hidden
+from courier.spark.tables.latency import SKETCH
 
 COUNTS = {
     "sent": ("sent",),
@@ -53,57 +64,68 @@ SCHEMA = struct(
 KEY = ("tenant", "queue", "minute")
 
 
-def count(events: DataFrame) -> DataFrame:
+def count(tally: pa.Table) -> pa.Table:
     """What happened in each queue and minute; a message that passes on counts in both queues."""
-    kind = f.col("kind")
-    counted = [count_of(kind.isin(*kinds)).alias(name) for name, kinds in COUNTS.items()]
-    size = f.sum(f.when(kind == "sent", f.col("size")).otherwise(0)).alias("bytes")
-    passing = count_of(f.col("target").isNotNull()).alias("passing")
-    narrow = events.select("tenant", "queue", minute_of("at").alias("minute"), target().alias("target"), "kind", "size")
-    here = narrow.groupBy(*KEY, "target").agg(*counted, size, passing)
-    there = here.where(f.col("target").isNotNull()).select(
-        "tenant", f.col("target").alias("queue"), "minute", f.col("passing").alias(ARRIVED)
-    )
-    return here.drop("target", "passing").unionByName(there, allowMissingColumns=True)
+    seen = tally.filter(pc.and_not(pc.is_valid(tally["bucket"]), is_hidden(tally)))
+    counted = {name: sum_of(seen["count"], kind_in(seen, *kinds)) for name, kinds in COUNTS.items()}
+    here = {**{name: seen[name] for name in KEY}, **counted, "bytes": sum_of(seen["bytes"], kind_in(seen, "sent"))}
+    passed = seen.filter(pc.is_valid(seen["target"]))
+    there = {
+        "tenant": passed["tenant"],
+        "queue": passed["target"],
+        "minute": passed["minute"],
+        ARRIVED: passed["count"],
+    }
+    return pa.concat_tables([pa.table(here), pa.table(there)], promote_options="default")
 
 
-def leave(stays: DataFrame) -> DataFrame:
+def leave(stays: pa.Table) -> pa.Table:
     """Of the messages that left in each minute, the oldest, and how long those that were acked had taken."""
-    return (
-        stays.withColumn("minute", minute_of("left_at"))
-        .groupBy(*KEY)
-        .agg(f.min("entered_at").alias(LEFT_SINCE), latency.sketch("taken_ms"))
-    )
+    named = stays.set_column(stays.column_names.index("left_at"), "minute", minutes_of(stays["left_at"]))
+    grouped = group(named, KEY, {"entered_at": "min", "taken_ms": "list"})
+    sketches = latency.sketched(grouped["taken_ms"].combine_chunks())
+    return pa.table({**{name: grouped[name] for name in KEY}, LEFT_SINCE: grouped["entered_at"], SKETCH: sketches})
 
 
-def add(known: DataFrame, counted: DataFrame, left: DataFrame) -> DataFrame:
+def add(known: pa.Table, counted: pa.Table, left: pa.Table) -> pa.Table:
     """All that is known of each minute, with what is new added to it."""
-    parts = known.select(*KEY, *ADDED, LEFT_SINCE, latency.SKETCH)
-    for more in (counted, left):
-        parts = parts.unionByName(more, allowMissingColumns=True)
-    sums = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in ADDED]
-    return parts.groupBy(*KEY).agg(*sums, f.min(LEFT_SINCE).alias(LEFT_SINCE), latency.merged())
+    parts = pa.concat_tables(
+        [known.select([*KEY, *ADDED, LEFT_SINCE, SKETCH]), counted, left], promote_options="default"
+    )
+    rows = group(parts, KEY, {**dict.fromkeys(ADDED, "sum"), LEFT_SINCE: "min", SKETCH: "list"})
+    sums = {name: pc.fill_null(rows[name], 0) for name in ADDED}
+    merged = latency.merged(rows[SKETCH].combine_chunks())
+    return pa.table({**{name: rows[name] for name in (*KEY, LEFT_SINCE)}, **sums, SKETCH: merged})
 
 
-def complete(minutes: DataFrame, waiting: DataFrame, *, batch: int) -> DataFrame:
+def complete(minutes: pa.Table, waiting: pa.Table, *, batch: int) -> pa.Table:
     """Rows of the table. `minutes` must go up to the newest, for levels are reckoned back from what waits now:
     at a minute's end there was what is there now, less what came later, and more by what has left since.
 
     In the same way the oldest message at a minute's end is the one that came first of those that are there now and
     those that left later, if it had come by then.
     """
-    change = sum((f.col(name) for name in ENTERED), f.lit(0)) - sum((f.col(name) for name in LEFT), f.lit(0))
-    later = Window.partitionBy("tenant", "queue").orderBy(f.col("minute").desc()).rowsBetween(
-        Window.unboundedPreceding, -1
-    )  # fmt: skip
-    end_ms = f.unix_millis("minute") + MINUTE_MS
-    since_ms = f.unix_millis(f.least(f.min(LEFT_SINCE).over(later), f.col("waiting_since")))
-    rows = minutes.join(waiting, ["tenant", "queue"], "left").withColumns(
-        {
-            "backlog": f.coalesce("waiting", f.lit(0)) - f.coalesce(f.sum(change).over(later), f.lit(0)),
-            "oldest_age_ms": f.when(since_ms < end_ms, end_ms - since_ms),
-            **latency.quantiles(),
-            "batch": f.lit(batch).cast("bigint"),
-        }
-    )
-    return as_schema(with_hours(rows, "minute"), SCHEMA)
+    newest_first = [("tenant", "ascending"), ("queue", "ascending"), ("minute", "descending")]
+    rows = minutes.sort_by(newest_first).combine_chunks()
+    change = sum(rows[name].to_numpy() for name in ENTERED) - sum(rows[name].to_numpy() for name in LEFT)
+    left_since = instants(rows[LEFT_SINCE])
+    backlog, since = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    for start, stop, count, oldest in _queues(rows, waiting):
+        backlog[start:stop] = count - np.concatenate([[0], np.cumsum(change[start : stop - 1])])
+        since[start:stop] = np.minimum.accumulate(np.concatenate([[oldest], left_since[start : stop - 1]]))
+    end = instants(rows["minute"]) + MINUTE_MS * MS_US
+    age = pa.array((end - since) // MS_US, mask=since >= end)
+    fresh = {"backlog": pa.array(backlog), "oldest_age_ms": age, **latency.quantiles(rows[SKETCH].combine_chunks())}
+    return as_rows({**columns_of(rows), **fresh, "batch": batch}, SCHEMA, without=HOURLY)
+
+
+def _queues(rows: pa.Table, waiting: pa.Table) -> Iterator[tuple[int, int, int, int]]:
+    """Where each queue's rows are, how many messages wait in it, and since when the first of them."""
+    now = {(one["tenant"], one["queue"]): one["waiting"] for one in waiting.to_pylist()}
+    oldest = dict(zip(now, instants(waiting["waiting_since"]), strict=True))
+    names = list(zip(rows["tenant"].to_pylist(), rows["queue"].to_pylist(), strict=True))
+    start = 0
+    for name, mine in groupby(names):
+        stop = start + sum(1 for _ in mine)
+        yield start, stop, now.get(name, 0), oldest.get(name, NEVER)
+        start = stop

@@ -3,10 +3,10 @@ must know of the messages that a batch does not speak of."""
 
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, struct
+from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, as_rows, columns_of, group, struct
 from courier.spark.tables.messages import WAITING
 
 SHELF = 1_000
@@ -15,20 +15,21 @@ SHELF = 1_000
 SCHEMA = struct(tenant=TEXT, queue=TEXT, bucket=NUMBER, count=NUMBER, oldest_at=INSTANT, batch=NUMBER, shelf=NUMBER)
 
 
-def fold(known: DataFrame, messages: DataFrame, buckets: Iterable[int], *, batch: int) -> DataFrame:
-    """What waits after a batch; `messages` has all rows of the buckets that it touched."""
-    others = known.where(~f.col("bucket").isin(*buckets)).select("tenant", "queue", "bucket", "count", "oldest_at")
-    fresh = (
-        messages.where(f.col("outcome").isin(*WAITING))
-        .groupBy("tenant", f.col("last_queue").alias("queue"), "bucket")
-        .agg(f.count("*").alias("count"), f.min("entered_at").alias("oldest_at"))
-    )
-    rows = others.unionByName(fresh)
-    shelf = f.expr(f"bucket div {SHELF}")
-    return rows.withColumns({"batch": f.lit(batch).cast("bigint"), "shelf": shelf}).select(*SCHEMA.names)
+def count(messages: pa.Table, bucket: int) -> pa.Table:
+    """What waits of a bucket, of which `messages` has all rows."""
+    present = messages.filter(pc.is_in(messages["outcome"], pa.array(WAITING)))
+    rows = group(present, ("tenant", "last_queue"), {"seq": "count", "entered_at": "min"})
+    named = rows.rename_columns(["tenant", "queue", "count", "oldest_at"])
+    return as_rows({**columns_of(named), "bucket": bucket}, SCHEMA, without=["batch", "shelf"])
 
 
-def by_queue(rows: DataFrame) -> DataFrame:
-    return rows.groupBy("tenant", "queue").agg(
-        f.sum("count").alias("waiting"), f.min("oldest_at").alias("waiting_since")
-    )
+def add(known: pa.Table, counted: pa.Table, buckets: Iterable[int], *, batch: int) -> pa.Table:
+    """What waits after a batch, in place of what waited of the buckets that it touched."""
+    touched = pc.is_in(known["bucket"], pa.array(sorted(buckets), pa.int64()))
+    rows = pa.concat_tables([known.filter(pc.invert(touched)).select(counted.column_names), counted])
+    return as_rows({**columns_of(rows), "batch": batch}, SCHEMA, without=["shelf"])
+
+
+def by_queue(rows: pa.Table) -> pa.Table:
+    grouped = group(rows, ("tenant", "queue"), {"count": "sum", "oldest_at": "min"})
+    return grouped.rename_columns(["tenant", "queue", "waiting", "waiting_since"])

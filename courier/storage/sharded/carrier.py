@@ -41,6 +41,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     parcels: list[tuple[int, Draft, int | None]]
     """Queue key, draft, `copy_of`."""
     principal: str
+    names: list[str | None] = []
+    """What parcels were called on an earlier leg of their way: a queue knows one by that which has come before."""
 
 
 _bundle = msgspec.msgpack.Decoder(Bundle)
@@ -49,7 +51,8 @@ _bundle = msgspec.msgpack.Decoder(Bundle)
 def pack(parcels: Sequence[Parcel], shard: int, *, principal: str) -> Parcel:
     """One parcel for the outbox, which holds the others."""
     packed = [(parcel.queue.key, parcel.draft, parcel.copy_of) for parcel in parcels]
-    body = msgspec.msgpack.encode(Bundle(parcels=packed, principal=principal))
+    names = [parcel.once for parcel in parcels] if any(parcel.once for parcel in parcels) else []
+    body = msgspec.msgpack.encode(Bundle(parcels=packed, principal=principal, names=names))
     return Parcel(outbox(shard), Draft(body=body, content_type="application/msgpack"))
 
 
@@ -163,9 +166,10 @@ class Carrier:
 
     async def _deliver(self, shard: int, lease: Lease) -> None:
         bundle = _bundle.decode(lease.message.body)
+        names = bundle.names or [None] * len(bundle.parcels)
         parcels = [
-            Parcel(queue, draft, copy_of, once=f"{shard}:{lease.message.seq}:{index}")
-            for index, (key, draft, copy_of) in enumerate(bundle.parcels)
+            Parcel(queue, draft, copy_of, once=name or f"{shard}:{lease.message.seq}:{index}")
+            for index, ((key, draft, copy_of), name) in enumerate(zip(bundle.parcels, names, strict=True))
             if (queue := self._catalog.queue_of_key(key) or _gone(key))
         ]
         for parcel, outcome in zip(

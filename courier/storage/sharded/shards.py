@@ -4,8 +4,9 @@ One node, the one that does the upkeep, finishes what a dead one has begun and e
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
@@ -16,7 +17,7 @@ from courier.core.model import HOUR, Queue
 from courier.core.sharding import Relocation, RelocationState, Shard, ShardFigures, ShardState
 from courier.core.shards import MOST_SHARDS, OUTBOX
 from courier.storage.base import CannotOpen
-from courier.storage.sharded.member import quietly
+from courier.storage.sharded.member import Engine, quietly
 from courier.storage.sharded.moving import Move, begin, clean, family_of, tell, undo
 from courier.storage.sharded.places import queues_in, relocation_record, shard_record
 from courier.storage.sharded.placing import Placing
@@ -70,18 +71,24 @@ class Shards:
             if len(places.shards) == MOST_SHARDS:
                 raise Invalid(f"a store has at most {MOST_SHARDS} shards")
             shard = Shard(number=len(places.shards), name=name, url=url, weight=weight)
-            await self._try(shard)
+            async with self._opened(shard):
+                pass  # it can be one
             await self._put(shard)
         self._routing.heard(set())
         return shard
 
-    async def _try(self, shard: Shard) -> None:
+    @contextlib.asynccontextmanager
+    async def _opened(self, shard: Shard) -> AsyncIterator[Engine]:
+        """A database as it would be with this shard; raises Invalid when it cannot be that."""
         member = self._routing.new_member(shard)
         try:
             await member.engine.open(directory=member.residents, signals=member.signals)
         except CannotOpen as error:
             raise Invalid(str(error), field="url") from error
-        await member.engine.close()
+        try:
+            yield member.engine
+        finally:
+            await member.engine.close()
 
     async def change(self, name: str, **changes: object) -> Shard:
         """Change weight, state or address."""
@@ -98,15 +105,8 @@ class Shards:
         """At another address there must be the same shard: an empty database would make its queues empty, too."""
         if shard.number == 0:
             raise Invalid("the home is where --store says; restart the nodes with another one", field="url")
-        member = self._routing.new_member(shard)
-        try:
-            await member.engine.open(directory=member.residents, signals=member.signals)
-        except CannotOpen as error:
-            raise Invalid(str(error), field="url") from error
-        try:
-            there = {queue.id for queue in queues_in(await member.engine.load_records())}
-        finally:
-            await member.engine.close()
+        async with self._opened(shard) as engine:
+            there = {queue.id for queue in queues_in(await engine.load_records())}
         lacking = [queue.name for queue in self._queues_on(shard) if queue.id not in there]
         if lacking:
             raise Invalid(f"the database is not shard {shard.name!r}: it lacks queue {min(lacking)!r}", field="url")
@@ -130,7 +130,7 @@ class Shards:
     async def _check_empty(self, shard: Shard) -> None:
         places, catalog = self._routing.places, self._routing.catalog
         if shard.state is not ShardState.DRAINING:
-            raise InUse(shard.name, "new queues; drain it first")
+            raise Invalid(f"shard {shard.name!r} is in use; drain it first")
         if queues := self._queues_on(shard):
             raise InUse(shard.name, f"queue {queues[0].name!r}")
         moves = [one for one in places.relocations.values() if shard.number in {one.source, one.target}]
