@@ -76,12 +76,16 @@ class Pgmq:
         given = _variables(script, limit)
         connecting = clients // CONNECTS_A_SECOND
         for patience in (1, 4, 16):
-            done = self._pgbench(script, given, clients, seconds + patience * connecting)
+            done = self._pgbench(script, given, clients, "--time", seconds + patience * connecting)
             if done.count:
                 break
         return done
 
-    def _pgbench(self, script: str, given: dict[str, str], clients: int, seconds: int) -> "Done":
+    def begin(self, script: str, *, clients: int, limit: int = 1) -> None:
+        """What a run does before it comes to speed: connect, prepare, and go through the script once."""
+        self._pgbench(script, _variables(script, limit), clients, "--transactions", 1)
+
+    def _pgbench(self, script: str, given: dict[str, str], clients: int, *until: object) -> "Done":
         command = [
             program("pgbench"),
             "--no-vacuum",
@@ -91,7 +95,7 @@ class Pgmq:
             str(SCRIPTS / f"{script}.sql"),
         ]
         command += [f"--define={name}={value}" for name, value in given.items()]
-        command += ["--client", str(clients), "--jobs", "1", "--time", str(seconds)]
+        command += ["--client", str(clients), "--jobs", "1", *map(str, until)]
         command += ["--host", str(self.cluster.folder), "--username", "courier", "postgres"]
         output = subprocess.run(command, capture_output=True, text=True, check=False)
         count, rate = COUNT.search(output.stdout), TPS.search(output.stdout)

@@ -112,6 +112,9 @@ class Exchange:
             self._connection.finish(self)
 
     def _write(self, body: bytes, *, more: bool) -> None:
+        if self._chunked and more and len(body) > BUFFER_BYTES:
+            self._write_large_chunk(body)
+            return
         if self._chunked:
             body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"" if more else b"0\r\n\r\n")
         if self._head:
@@ -124,6 +127,13 @@ class Exchange:
             self._head = b""
         elif body:
             self._connection.write(body)
+
+    def _write_large_chunk(self, body: bytes) -> None:
+        """Without copying it: a stream of events has megabytes in each."""
+        self.started = True
+        for piece in (self._head + b"%x\r\n" % len(body), body, b"\r\n"):
+            self._connection.write(piece)
+        self._head = b""
 
     def _make_head(self, status: int, headers: Sequence[Header]) -> bytes:
         lines = [STATUS_LINES[status]]
