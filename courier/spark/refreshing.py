@@ -91,7 +91,8 @@ def refresh_messages(lake: Lake, extent: Extent, batch: int) -> Told:
         for lot in share_out(extent.buckets, lake.width)
     ]
     spread(lake.spark, shares, fold_share, WRITTEN).collect()
-    store.put(MESSAGES, draft, messages.SCHEMA, ["bucket"], pending, batch)
+    if pending:
+        store.put(MESSAGES, draft, messages.SCHEMA, BY[MESSAGES], pending, batch)
     return heard(told)
 
 

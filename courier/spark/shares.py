@@ -1,6 +1,6 @@
 """Buckets of `messages`, shared out among tasks: each folds a batch's events into the buckets that are its own."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,7 +93,3 @@ def _events_of(share: Share) -> Iterator[tuple[int, pa.Table]]:
     for bucket in buckets.to_pylist():
         start, stop = np.searchsorted(places, [bucket, bucket + 1], sorter=order)
         yield bucket, events.take(order[start:stop])
-
-
-def known_files(files: Mapping[str, Sequence[Path]], buckets: Iterable[int]) -> dict[int, list[str]]:
-    return {bucket: [str(file) for file in files.get(f"bucket={bucket}", ())] for bucket in buckets}

@@ -89,8 +89,3 @@ def minutes_of(column: Any) -> Any:
     """The minute that each instant is in."""
     length = MINUTE_MS * MS_US
     return pa.array(instants(column) // length * length).cast(column.type)
-
-
-def texts_of(column: Any, pattern: str) -> list[str]:
-    """Each instant as text, in UTC; a pattern as of strftime."""
-    return [f"{instant:{pattern}}" for instant in column.to_pylist()]
