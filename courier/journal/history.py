@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CHUNK = 4_000
 """Events of the journal in one record batch: encoding them holds the event loop for a few milliseconds only."""
 TRIES = 3
+LARGE = 50_000
+"""Events of a segment that are worth a request of their own."""
 
 
 class Past:
@@ -105,6 +107,23 @@ class Past:
                 offset = end
         yield arrow.END
 
+    async def sealed(self, *, start: int, stop: int) -> tuple[Segment, AsyncIterator[bytes]] | None:
+        """The segment that `start` is in, and its file, where sending it as it is pays: it is large and mostly wanted.
+
+        Whoever reads it has the work of unpacking it, which the server is spared.
+        """
+        segment = await self._segment_of(start, sealed=True)
+        if segment is None or self._archive is None:
+            return None
+        wanted = min(stop, segment.end) - start
+        if wanted < LARGE or 2 * wanted < segment.end - segment.start:
+            return None
+        try:
+            source = await asyncio.to_thread(self._archive.place.open, segment.name)
+        except FileNotFoundError:
+            return None  # it has grown too old; the usual way finds out what is left
+        return segment, _in_thread(segments.read_pieces(source))
+
     def _parts(
         self,
         archive: Archive,
@@ -165,6 +184,10 @@ class History:
     ) -> AsyncIterator[bytes]:
         """The events of offsets `start` up to `stop`, of one shard, that are selected, as an Arrow stream."""
         return self._past(start).stream(start=start, stop=stop, selection=selection, columns=columns, chunk=chunk)
+
+    async def sealed(self, *, start: int, stop: int) -> tuple[Segment, AsyncIterator[bytes]] | None:
+        """The file of the segment that `start` is in, where sending it as it is pays."""
+        return await self._past(start).sealed(start=start, stop=stop)
 
     def _past(self, offset: int) -> Past:
         if shard_of(offset) >= len(self._pasts):

@@ -98,6 +98,17 @@ def arrow_schema(columns: tuple[tuple[str, str], ...]) -> "pa.Schema":
     return pa.schema([pa.field(name, types[kind]) for name, kind in columns])
 
 
+def conform(table: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+    """The table with exactly these columns: a segment of an older Courier may lack some."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    columns = [
+        table.column(field.name) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def spark_schema(columns: tuple[tuple[str, str], ...] = COLUMNS) -> str:
     """The same columns as Spark reads them in SQL."""
     return ", ".join(f"`{name}` {_SPARK[kind]}" for name, kind in columns)

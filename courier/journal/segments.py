@@ -9,7 +9,7 @@ import msgspec
 from courier.core.events import Entry, Event
 from courier.journal.arrow import record_batch
 from courier.journal.place import SUFFIX, Place
-from courier.journal.schema import journal_schema
+from courier.journal.schema import conform, journal_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 GROUP_ROWS = 32_768
 GROUP_BYTES = 16 * 1024 * 1024
 """A row group ends at either: one is what a reader decodes at a time."""
+PIECE_BYTES = 1024 * 1024
+MEDIA_TYPE = "application/vnd.apache.parquet"
 REPEATING = ["kind", "tenant", "queue_id", "queue", "principal", "detail"]
 """Columns whose values come again and again, so that a dictionary pays."""
 RANGED = ["offset", "at", "seq"]
@@ -95,7 +97,7 @@ def read_tables(
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     with place.open(segment.name) as source, pq.ParquetFile(source) as file:
-        wanted = _fields(columns)
+        wanted = journal_schema(columns)
         present = [field.name for field in wanted if field.name in file.schema_arrow.names]
         first = segment.start
         for group in range(file.num_row_groups):
@@ -103,26 +105,15 @@ def read_tables(
             begin, end = max(start, first), min(stop, first + count)
             if begin < end:
                 table = file.read_row_group(group, columns=present).slice(begin - first, end - begin)
-                yield _conform(table, wanted)
+                yield conform(table, wanted)
             first += count
 
 
-def _fields(columns: Sequence[str] | None) -> "pa.Schema":
-    import pyarrow as pa  # noqa: PLC0415
-
-    schema = journal_schema()
-    return schema if columns is None else pa.schema([schema.field(name) for name in columns])
-
-
-def _conform(table: "pa.Table", schema: "pa.Schema") -> "pa.Table":
-    """The table with exactly these columns: a segment of an older Courier may lack some."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    columns = [
-        table.column(field.name) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+def read_pieces(source: Any, size: int = PIECE_BYTES) -> Iterator[bytes]:
+    """The file as it is; closes the source."""
+    with source:
+        while piece := source.read(size):
+            yield piece
 
 
 def read_entries(place: Place, segment: Segment, *, start: int, limit: int) -> list[Entry]:

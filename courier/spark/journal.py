@@ -12,6 +12,8 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode, urlsplit
 
+from courier.journal.schema import NAMES, conform, journal_schema
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -25,6 +27,8 @@ GONE = 410
 NOT_FOUND = 404
 READ_BYTES = 1024 * 1024
 JSON = "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
 MOST_OFFSETS = 1_000_000
 """As many as the server puts into one answer."""
 
@@ -58,8 +62,17 @@ class Wanted(NamedTuple):
     queues: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is left out, so that whole segments will do."""
+        return set(self.columns) == set(NAMES) and not (self.tenant or self.queues or self.kinds)
+
+    @property
+    def accept(self) -> str:
+        return f"{PARQUET}, {ARROW}" if self.is_everything else ARROW
+
     def query(self) -> list[tuple[str, str]]:
-        asked = [("format", "arrow"), ("columns", ",".join(("offset", *self._others)))]
+        asked = [] if self.is_everything else [("columns", ",".join(("offset", *self._others)))]
         asked += [("tenant", self.tenant)] if self.tenant else []
         return asked + [("queue", name) for name in self.queues] + [("kind", kind) for kind in self.kinds]
 
@@ -115,13 +128,12 @@ class Journal(NamedTuple):
 
         limit = min(stop - start, MOST_OFFSETS)
         query = urlencode([("from", start), ("to", stop), ("limit", limit), *wanted.query()])
-        connection, response = self.send("GET", f"{PREFIX}/events?{query}")
+        connection, response = self.send("GET", f"{PREFIX}/events?{query}", accept=wanted.accept)
         try:
-            with pa.ipc.open_stream(BufferedReader(cast(Any, response), READ_BYTES)) as stream:
-                for batch in stream:
-                    last = int(batch.column(0)[-1].as_py())
-                    yield batch.select(list(wanted.columns)), last + 1
-            response.read()  # to its end: an answer that breaks off between two batches must not pass for whole
+            if response.headers["content-type"] == PARQUET:
+                yield from _of_segment(response, start, wanted)
+            else:
+                yield from _of_stream(response, wanted)
             yield None, int(response.headers["courier-next"])
         except pa.ArrowInvalid as error:
             raise HTTPException(f"the answer broke off: {error}") from error
@@ -144,13 +156,15 @@ class Journal(NamedTuple):
                 patience.wait(error)
 
     def send(
-        self, method: str, path: str, body: bytes | None = None, media: str = JSON
+        self, method: str, path: str, body: bytes | None = None, media: str = JSON, *, accept: str | None = None
     ) -> tuple[HTTPConnection, HTTPResponse]:
         """An answer that is good, with its connection; one that asks for patience counts as unreachable."""
         where = urlsplit(self.url)
         kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
         connection = kind(where.netloc, timeout=TIMEOUT_S)
         headers = {"Content-Type": media} if body is not None else {}
+        if accept is not None:
+            headers["Accept"] = accept
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         connection.request(method, where.path.rstrip("/") + path, body, headers)
@@ -160,6 +174,33 @@ class Journal(NamedTuple):
         content = response.read()
         connection.close()
         raise _failure(response.status, content)
+
+
+def _of_stream(response: HTTPResponse, wanted: Wanted) -> Iterator[tuple["pa.RecordBatch", int]]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    with pa.ipc.open_stream(BufferedReader(cast(Any, response), READ_BYTES)) as stream:
+        for batch in stream:
+            last = int(batch.column(0)[-1].as_py())
+            yield batch.select(list(wanted.columns)), last + 1
+    response.read()  # to its end: an answer that breaks off between two batches must not pass for whole
+
+
+def _of_segment(response: HTTPResponse, start: int, wanted: Wanted) -> Iterator[tuple["pa.RecordBatch", int]]:
+    """Rows of a segment's file, a row group at a time: those from `start` on, up to where the answer ends."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    offset, stop = int(response.headers["courier-first"]), int(response.headers["courier-next"])
+    with pq.ParquetFile(pa.BufferReader(response.read())) as file:
+        for group in range(file.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            begin, end = max(start, offset), min(stop, offset + count)
+            if begin < end:
+                rows = file.read_row_group(group, use_threads=False).slice(begin - offset, end - begin)
+                for batch in conform(rows, journal_schema(wanted.columns)).combine_chunks().to_batches():
+                    yield batch, int(batch.column("offset")[-1].as_py()) + 1
+            offset += count
 
 
 def _failure(status: int, content: bytes) -> Exception:

@@ -13,7 +13,7 @@ from courier.dialects.native import limits
 from courier.dialects.native.operations import PREFIX, Operation, gone, ok
 from courier.dialects.native.wire import events as wire
 from courier.dialects.native.wire.reading import read, read_query
-from courier.journal import arrow
+from courier.journal import arrow, segments
 from courier.journal.cursors import Cursor
 from courier.journal.schema import NAMES
 from courier.journal.selection import Selection
@@ -21,6 +21,7 @@ from courier.web.call import Call, Header, Reply
 from courier.web.errors import NotAcceptable
 
 NEXT = "courier-next"
+FIRST = "courier-first"
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -50,6 +51,8 @@ async def read_events(call: Call) -> Reply:
     columns = _columns(query, as_arrow=as_arrow)
     reading = await _reading(call, query, selection, limits.ARROW_EVENT_COUNT if as_arrow else limits.JSON_EVENT_COUNT)
     if as_arrow:
+        if columns is None and _takes_parquet(call, query) and (file := await _segment(call, reading)) is not None:
+            return file
         headers: tuple[Header, ...] = (ARROW_TYPE, (NEXT.encode(), b"%d" % reading.stop))
         stream = call.services.history.stream(
             start=reading.start,
@@ -61,6 +64,23 @@ async def read_events(call: Call) -> Reply:
         return Reply(200, stream, headers)
     entries = [entry async for batch in _batches(call, reading) for entry in batch]
     return ok(wire.write_events(entries, reading.stop))
+
+
+async def _segment(call: Call, reading: Reading) -> Reply | None:
+    """A segment as it is; its events from `start` on are those that were asked for, up to where the reader goes on."""
+    if not reading.selection.is_all or reading.start == reading.stop:
+        return None
+    found = await call.services.history.sealed(start=reading.start, stop=reading.stop)
+    if found is None:
+        return None
+    segment, pieces = found
+    numbers = {NEXT: min(reading.stop, segment.end), FIRST: segment.start}
+    headers = ((name.encode(), b"%d" % number) for name, number in numbers.items())
+    return Reply(200, pieces, (PARQUET_TYPE, *headers))
+
+
+def _takes_parquet(call: Call, query: wire.EventsQuery) -> bool:
+    return query.format is None and segments.MEDIA_TYPE in (call.header(b"accept") or "").lower()
 
 
 def _selection(query: wire.EventsQuery, tenant: str | None) -> Selection:
@@ -165,6 +185,7 @@ _ORDER = msgspec.json.Decoder(wire.CursorOrder)
 
 CURSOR = PREFIX + "/journal/cursors/{cursor}"
 ARROW_TYPE: Header = (b"content-type", arrow.MEDIA_TYPE.encode())
+PARQUET_TYPE: Header = (b"content-type", segments.MEDIA_TYPE.encode())
 
 OPERATIONS = (
     Operation(
@@ -190,12 +211,17 @@ OPERATIONS = (
         " Root sees the events of every tenant, or of the one it names; any other caller sees those of its own tenant,"
         " under their true offsets. `queue` (a name or an id) and `kind` choose among them and may be given again;"
         " `columns` names the columns of an Arrow stream, with commas between them. The header `Courier-Next` of an"
-        " Arrow stream is the `next` of the JSON answer.",
+        " Arrow stream is the `next` of the JSON answer. Root may accept Parquet beside Arrow: where most of a large"
+        " segment of the archive is asked for, all columns and all events, the answer is that segment's file, which may"
+        " begin before `from` and end after `Courier-Next`; `Courier-First` is the offset of its first row.",
         needs="stats, on all queues",
         query=wire.EventsQuery,
         gives={200: wire.Events},
-        streams=(arrow.MEDIA_TYPE,),
-        answer_headers={"Courier-Next": "The offset to go on from; with an Arrow stream only."},
+        streams=(arrow.MEDIA_TYPE, segments.MEDIA_TYPE),
+        answer_headers={
+            "Courier-Next": "The offset to go on from; with Arrow and Parquet only.",
+            "Courier-First": "The offset of the first row; with Parquet only.",
+        },
         fails=(TenantNotFound, OffsetGone, NotAcceptable),
     ),
     Operation(

@@ -1,0 +1,68 @@
+"""Whoever wants most of a large segment may have its file; the events are the same as by the usual way."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from courier.cli.simulating import make
+from courier.journal.schema import NAMES
+from courier.spark.journal import ARROW, PARQUET, PREFIX, Journal, Wanted
+from tests.support.server import ServerProcess, start_server
+
+pytestmark = pytest.mark.slow
+
+EVENTS = 120_000
+ANY = f"{PARQUET}, {ARROW}"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    folder = tmp_path_factory.mktemp("segments")
+    make(folder / "data", events=EVENTS, seed=3, until=round(time.time() * 1_000))
+    with start_server(folder, engine="sqlite") as process:
+        yield process
+
+
+def kind_of(server: ServerProcess, query: str, accept: str = ANY) -> str:
+    url = f"{server.url}{PREFIX}/events?{query}"
+    with server.session.get(url, headers={"Accept": accept}, timeout=30, stream=True) as answer:
+        assert answer.status_code == 200, answer.text
+        return answer.headers["content-type"]
+
+
+def read(server: ServerProcess, start: int, stop: int, *columns: str) -> pa.Table:
+    batches = Journal(server.url, server.token).read(start, stop, Wanted(columns or NAMES))
+    return pa.Table.from_batches(batches).combine_chunks()
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, EVENTS), (7, EVENTS - 11), (40_000, 110_000)])
+def test_a_file_has_the_events_that_the_stream_has(server: ServerProcess, start: int, stop: int) -> None:
+    assert kind_of(server, f"from={start}&to={stop}&limit={stop - start}") == PARQUET
+    whole = read(server, start, stop)
+    assert whole["offset"].to_pylist() == list(range(start, stop))
+    others = [name for name in NAMES if name != "body"]  # one column less is the usual way
+    assert whole.select(others) == read(server, start, stop, *others)
+
+
+def test_only_who_wants_most_of_a_large_segment_gets_its_file(server: ServerProcess) -> None:
+    everything = f"from=0&limit={EVENTS}"
+    assert kind_of(server, everything) == PARQUET
+    assert kind_of(server, everything, accept=ARROW) == ARROW
+    assert kind_of(server, f"{everything}&format=arrow") == ARROW
+    assert kind_of(server, f"{everything}&columns=offset,kind") == ARROW
+    assert kind_of(server, f"{everything}&kind=sent") == ARROW
+    assert kind_of(server, f"{everything}&tenant=acme") == ARROW
+    assert kind_of(server, "from=0&limit=40000") == ARROW
+    assert kind_of(server, f"from={EVENTS - 20_000}&limit=20000") == ARROW
+
+
+def test_a_tenant_never_gets_a_file_that_has_others_events_in_it(server: ServerProcess) -> None:
+    credential = {"name": "reader", "scopes": [{"action": "stats"}]}
+    made = server.session.post(f"{server.url}/courier/v1/tenants/acme/credentials", json=credential, timeout=30)
+    assert made.status_code == 201, made.text
+    journal = Journal(server.url, made.json()["secret"])
+    rows = pa.Table.from_batches(journal.read(0, EVENTS, Wanted(NAMES)))
+    assert set(rows["tenant"].to_pylist()) == {"acme"}
