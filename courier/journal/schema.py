@@ -99,11 +99,12 @@ def arrow_schema(columns: tuple[tuple[str, str], ...]) -> "pa.Schema":
 
 
 def conform(table: "pa.Table", schema: "pa.Schema") -> "pa.Table":
-    """The table with exactly these columns: a segment of an older Courier may lack some."""
+    """The table with exactly these columns: a file of an older Courier may lack some."""
     import pyarrow as pa  # noqa: PLC0415
 
+    present = set(table.column_names)
     columns = [
-        table.column(field.name) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        table.column(field.name).cast(field.type) if field.name in present else pa.nulls(table.num_rows, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)

@@ -25,17 +25,6 @@ LOOK_S = 1
 PATIENCE_S = 30
 """How long a pipeline that is told to stop goes on with its batch, which the next one would have to do again."""
 
-TUNING = {
-    # As an instant that every reader knows, and not as twelve bytes that only some do.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Sketches of many minutes at a time are kept by key; sorting comes later.
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
-    # Rows that lie together by bucket also lie together by bucket and seq.
-    "spark.sql.requireAllClusterKeysForCoPartition": "false",
-    # The sizes of a batch are known beforehand: planning each stage anew only costs time.
-    "spark.sql.adaptive.enabled": "false",
-}
-
 
 class PipelineFailed(Exception):
     """A batch could not be taken in; the text is one sentence. What was taken in before is whole."""
@@ -70,8 +59,6 @@ def run(
     stopping: Callable[[], bool] = lambda: False,
 ) -> None:
     """Bring the tables up to date and return, or go on every so often until it is `stopping`."""
-    for key, value in TUNING.items():
-        spark.conf.set(key, value)
     keeper = _Keeper(job, report)
     spark.streams.addListener(keeper)
     try:

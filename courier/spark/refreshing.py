@@ -169,8 +169,9 @@ def _replace(
 ) -> None:
     """Put the rows in place of the pending parts; each row has its part named, and other parts stay."""
     draft, wanted = lake.store.draft(table), list(pending)
+    named = pa.array(part_of, pa.string())
     for part in wanted:
-        mine = rows.filter(_among(part_of, [part]))
+        mine = rows.filter(pc.equal(named, part))
         if len(mine):
             write_rows(draft / part / "part-0.parquet", mine)
     lake.store.put(table, draft, schema_of(table), BY[table], wanted, batch)

@@ -14,7 +14,7 @@ from courier.spark.tables import events as event_table
 from courier.spark.tables.columns import arrow_schema
 from courier.spark.tables.events import is_hidden
 from courier.spark.tables.folding import COLUMNS, fold
-from courier.spark.tables.messages import BUCKET
+from courier.spark.tables.messages import BUCKET, bucket_of
 from courier.spark.tasks import read_rows, write_rows
 
 ROWS = arrow_schema(messages.SCHEMA, without=["bucket"])
@@ -84,7 +84,7 @@ def _events_of(share: Share) -> Iterator[tuple[int, pa.Table]]:
     columns = arrow_schema(event_table.SCHEMA, without=set(event_table.SCHEMA.names) - set(COLUMNS))
 
     def mine(events: pa.Table) -> pa.ChunkedArray:
-        ours = pc.is_in(pc.divide(events["seq"], BUCKET), buckets)
+        ours = pc.is_in(bucket_of(events["seq"]), buckets)
         return pc.and_not(ours, is_hidden(events))
 
     events = read_rows(wanted, columns, keep=mine)

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from courier.journal.schema import conform
+
 Item = TypeVar("Item")
 
 REPEATED = ["kind", "tenant", "queue_id", "queue", "last_queue", "principal", "detail", "outcome", "last_failure"]
@@ -43,8 +45,7 @@ def _work_on(
 
 def read_rows(files: Sequence[str], schema: pa.Schema, *, keep: Callable[[Any], Any] | None = None) -> pa.Table:
     """The schema's columns of all rows, or of those to `keep` of each file; a column that a file lacks is null."""
-
-    tables = [_conform(_read(file, schema), schema) for file in files]
+    tables = [conform(_read(file, schema), schema) for file in files]
     kept = tables if keep is None else [table.filter(keep(table)) for table in tables]
     return pa.concat_tables(kept) if kept else schema.empty_table()
 
@@ -53,16 +54,6 @@ def _read(file: str, schema: pa.Schema) -> pa.Table:
     with pq.ParquetFile(file) as opened:
         present = set(opened.schema_arrow.names)
         return opened.read([name for name in schema.names if name in present], use_threads=False)
-
-
-def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-
-    present = set(table.column_names)
-    columns = [
-        table.column(field.name).cast(field.type) if field.name in present else pa.nulls(len(table), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def write_rows(file: Path, rows: pa.Table) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -120,6 +121,8 @@ def test_a_rebuilt_lake_has_the_same_rows_and_a_compacted_one_too(
     assert everything(lake) == found
     # The newest batch was left as it is: done again after a kill, it finds its own rows and no others.
     assert lake.store.batch_files("events", 2) == sorted(kept)
+    (schema,) = {str(pq.read_schema(file)) for file in tables.Lake(root).files("events")}
+    assert "at: timestamp[us, tz=UTC]" in schema  # a file that was put together is like the others
     shop.live()
     pipeline.run(spark, job)
     found = everything(lake)

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from courier.core.billing import UNIT_BYTES
 from courier.journal.schema import NAMES, journal_schema
-from courier.spark import pipeline, refreshing
+from courier.spark import refreshing
 from courier.spark.lake import Lake, Terms
 from courier.spark.refreshing import EVENTS, TABLES, refresh, schema_of
 from courier.spark.stores.base import DELTA, FORMATS, PARQUET
@@ -108,12 +108,6 @@ def histories(draw: Any) -> tuple[list[dict[str, Any]], list[int], int]:
     count = len(history.events)
     cuts = sorted({*draw(st.lists(st.integers(1, count), max_size=1)), count})
     return history.events, cuts, draw(st.integers(0, len(cuts) - 1))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tuned(spark: SparkSession) -> None:
-    for key, value in pipeline.TUNING.items():
-        spark.conf.set(key, value)
 
 
 def take(lake: Lake, events: list[dict[str, Any]], batch: int) -> None:
@@ -304,6 +298,15 @@ def test_a_column_that_is_new_is_null_in_old_rows_and_there_in_new_ones(
     take(lake, events[4:], 2)
     (row,) = read(lake, "messages").where("seq = 1").select("outcome", "attempts").collect()
     assert tuple(row) == ("acked", 1)
+
+
+def test_what_a_killed_task_left_behind_is_in_no_table(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path)
+    draft = lake.store.draft(EVENTS)
+    write_events(draft, 0, iter([pa.RecordBatch.from_pylist(life("sent"), schema=journal_schema())]))
+    (draft / ".part-00000000000000000000.parquet.123").write_bytes(b"half of a file")
+    lake.store.add(EVENTS, draft, schema_of(EVENTS), 0)
+    assert [path.name for path in (tmp_path / EVENTS / "batch=00000000").iterdir()] == [f"part-{0:020d}.parquet"]
 
 
 def test_messages_that_were_sent_before_the_journal_begins_have_what_their_events_say(

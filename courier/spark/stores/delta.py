@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from courier.spark.stores import swapping
 from courier.spark.stores.base import BATCH, Part
-from courier.spark.stores.staging import clear, draft, joined, stage, staged_parts, sync
+from courier.spark.stores.staging import clear, draft, join, staged_parts, sync
 
 APP = "courier-pipeline"
 
@@ -101,7 +101,7 @@ class DeltaStore:
     def _join(self, table: str, opened: DeltaTable, group: Sequence[Path]) -> None:
         """The files of a group become one, in the folder of the last of them."""
         first, last = (path.parent.name for path in (group[0], group[-1]))
-        staged = stage(self.root, table, joined(self._spark, group))
+        staged = join(self.root, table, group)
         (file,) = staged.glob("*.parquet")
         name = f"{last.partition('=')[2]}-from-{first.partition('=')[2]}.parquet"
         added = self._move(table, last, file, name, is_new=False)

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from courier.spark.stores import swapping
 from courier.spark.stores.base import BATCH, Part
-from courier.spark.stores.staging import STAGING, clear, draft, joined, stage, staged_parts, sync
+from courier.spark.stores.staging import STAGING, clear, draft, join, staged_parts, sync
 
 
 class ParquetStore:
@@ -30,6 +30,8 @@ class ParquetStore:
     def add(self, table: str, draft: Path, schema: StructType, batch: int) -> None:
         folder = self._folder(table, batch)
         folder.parent.mkdir(parents=True, exist_ok=True)
+        for torn in draft.glob(".*"):  # of a task that was killed and done again
+            torn.unlink()
         sync(draft)
         draft.rename(folder)
         sync(folder.parent)
@@ -100,7 +102,7 @@ class ParquetStore:
 
     def _join(self, table: str, group: Sequence[Path], fresh: Path) -> None:
         """The folders of a group become one, named for the last of them."""
-        staged = stage(self.root, table, joined(self._spark, group))
+        staged = join(self.root, table, group)
         for file in group:
             clear(fresh / file.parent.name)
         staged.rename(fresh / group[-1].parent.name)

@@ -1,14 +1,16 @@
-"""Files in the making: Spark writes them where no reader looks, and they are moved when they are whole."""
+"""Files in the making: they are written where no reader looks, and moved when they are whole."""
 
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from courier.spark.tasks import write_rows
 
 STAGING = "_staging"
-NO_MARKER = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
 
 
 def draft(root: Path, table: str) -> Path:
@@ -19,21 +21,12 @@ def draft(root: Path, table: str) -> Path:
     return folder
 
 
-def stage(root: Path, table: str, frame: DataFrame, by: Sequence[str] = ()) -> Path:
-    """Write a frame as Parquet; returns the folder, in which every file is durable."""
-    staged = draft(root, table)
-    frame.write.mode("append").option(*NO_MARKER).partitionBy(*by).parquet(str(staged))
-    for checksum in staged.rglob("*.crc"):  # of no use once a file has another name
-        checksum.unlink()
-    for file in staged.rglob("*.parquet"):
-        sync(file)
-    return staged
-
-
-def joined(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
-    """The rows of a log's files, as one file in order; a column that some of them lack is null there."""
-    rows = spark.read.option("mergeSchema", "true").parquet(*map(str, files))
-    return rows.coalesce(1).sortWithinPartitions("offset")
+def join(root: Path, table: str, files: Sequence[Path]) -> Path:
+    """Draft one file of a log's several, in their order; a column that some of them lack is null there."""
+    rows = [pq.ParquetFile(file).read(use_threads=False) for file in files]
+    folder = draft(root, table)
+    write_rows(folder / "part-0.parquet", pa.concat_tables(rows, promote_options="default"))
+    return folder
 
 
 def staged_parts(staged: Path) -> Iterator[tuple[str, list[Path]]]:

@@ -33,8 +33,9 @@ def fold(known: pa.Table, events: pa.Table, *, bucket: int, batch: int) -> pa.Ta
     happened = Happened(events, place[events["seq"].to_numpy() - bucket * BUCKET], len(rows))
     fresh = {**_counts(rows, happened), **_instants(rows, happened), **_ends(rows, happened)}
     fresh |= _stays(rows, happened) | _steps(rows, happened, batch)
-    fresh["offset"] = _put(rows["offset"], *happened.last(), happened.events["offset"])
-    fresh["changed_batch"] = _put(rows["changed_batch"], *happened.last(), _all(batch, len(events)))
+    touched, newest = happened.last()
+    fresh["offset"] = _put(rows["offset"], touched, newest, events["offset"])
+    fresh["changed_batch"] = _replaced(rows["changed_batch"], touched, _all(batch, len(touched)))
     fresh["batch"] = _all(batch, len(rows))
     fresh |= _durations(fresh)
     return pa.table([fresh.get(name, rows[name]) for name in known.column_names], schema=known.schema)

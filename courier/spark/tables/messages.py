@@ -48,6 +48,10 @@ WAITING = (OPEN, DEAD)
 STAY = struct(tenant=TEXT, queue=TEXT, entered_at=INSTANT, left_at=INSTANT, taken_ms=NUMBER)
 
 
+def bucket_of(seqs: Any) -> Any:
+    return pc.divide(seqs, BUCKET)  # of whole numbers that are not negative
+
+
 def stays_ended(rows: pa.Table, batch: int) -> pa.Table:
     """Each stay in a queue that the batch ended, and how long it took to ack the message, if that is how."""
     changed = rows.filter(pc.equal(rows["changed_batch"], batch))

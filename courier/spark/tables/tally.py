@@ -13,7 +13,7 @@ from courier.core.billing import UNIT_BYTES
 from courier.spark.tables.columns import INSTANT, NUMBER, TEXT, group, kind_in, minutes_of, struct
 from courier.spark.tables.events import HIDDEN, PASSES, is_hidden
 from courier.spark.tables.listener_minutes import ENDS as ATTEMPT_ENDS
-from courier.spark.tables.messages import BUCKET
+from courier.spark.tables.messages import bucket_of
 from courier.spark.tables.tenant_usage import PUBLISHED, REQUESTS
 
 KEY = ("tenant", "queue", "minute", "kind", "bucket", "target", "verdict", "latency_ms")
@@ -42,9 +42,8 @@ def count(events: pa.Table) -> pa.Table:
         "queue": events["queue"],
         "minute": minutes_of(events["at"]),
         "kind": events["kind"],
-        "bucket": _buckets(events["seq"]),
+        "bucket": bucket_of(events["seq"]),
     }
-
     size = pc.fill_null(events["size"], 0)
     sums = {"count": pa.repeat(pa.scalar(1, pa.int64()), len(events)), "bytes": size, "units": _units(size)}
     rows = pa.table({**keys, **told, **sums}).filter(pc.invert(told["untried"]))
@@ -52,7 +51,6 @@ def count(events: pa.Table) -> pa.Table:
 
 
 def _chosen(events: pa.Table) -> pa.Table:
-
     hidden = is_hidden(events)
     of_message = pc.is_valid(events["seq"])
     asked = kind_in(events, *REQUESTS)
@@ -63,7 +61,6 @@ def _chosen(events: pa.Table) -> pa.Table:
 
 def _told(events: pa.Table) -> dict[str, pa.Array]:
     """What only the details of few events tell."""
-
     hidden = is_hidden(events)
     looked = pc.or_(hidden, kind_in(events, *PASSES, PUBLISHED)).combine_chunks()
     rows = events.select(["queue", "kind", "detail"]).filter(looked).to_pylist()
@@ -90,12 +87,6 @@ def _told(events: pa.Table) -> dict[str, pa.Array]:
     }
 
 
-def _buckets(seq: Any) -> Any:
-
-    return pc.divide(seq, BUCKET)  # of whole numbers that are not negative
-
-
 def _units(size: Any) -> Any:
     """Billable units: so much received at a time, and at least one."""
-
     return pc.max_element_wise(pc.divide(pc.add(size, UNIT_BYTES - 1), UNIT_BYTES), 1)
