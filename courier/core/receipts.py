@@ -1,8 +1,8 @@
 """Tokens that prove themselves: receipts for leases, refs for messages that were only looked at, minted message ids.
 
-Each holds the numbers that find a row at once, sealed: a keyed checksum tells a made-up or altered token from one that
-has merely grown old, and a pad made from that checksum hides the numbers, which would tell a tenant how busy the others
-are. Nothing need be stored to read a token back.
+Each holds the numbers that find a row at once, enciphered: they would tell a tenant how busy the others are. What was
+added to them before, and a keyed checksum after, tell a made-up or altered token from one that has merely grown old.
+Nothing need be stored to read a token back.
 """
 
 import binascii
@@ -10,69 +10,70 @@ import struct
 from collections.abc import Sequence
 from hashlib import blake2b
 from hmac import compare_digest
+from threading import Lock
 
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+_BLOCK = 16
 _RECEIPT = struct.Struct(">IQI")  # queue key, seq, lease number
-_REF = struct.Struct(">IQ")
-_ID = struct.Struct(">Q")
+_REF = struct.Struct(">IQ4x")
+_ID = struct.Struct(">Q8x")
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _PLAIN = bytes.maketrans(b"-_+/=", b"+/***")  # a second spelling of the same token becomes none
 
 
+class _Blocks:
+    """AES over many single blocks at once. A block is a whole message, and no two messages are the same: that is the
+    one use for which the mode that knows no chaining is the right one."""
+
+    def __init__(self, key: bytes, name: bytes) -> None:
+        digest = blake2b(key=key, person=name, digest_size=32).digest()
+        cipher = Cipher(algorithms.AES(digest), modes.ECB())  # noqa: S305
+        self._encryptor, self._decryptor = cipher.encryptor(), cipher.decryptor()
+        self._lock = Lock()  # a store's thread and the event loop may both be here
+
+    def encipher(self, blocks: bytes) -> bytes:
+        with self._lock:
+            return self._encryptor.update(blocks)
+
+    def decipher(self, blocks: bytes) -> bytes:
+        with self._lock:
+            return self._decryptor.update(blocks)
+
+
 class _Seal:
-    """One kind of token: `tag ‖ payload ⊕ pad(tag)`, the tag being a keyed hash of the payload."""
+    """One kind of token: `hidden ‖ tag`, the hidden being the payload enciphered and the tag a keyed hash of that."""
 
-    def __init__(self, key: bytes, name: bytes, *, tag_bytes: int, payload_bytes: int) -> None:
-        self._tag = blake2b(key=key, person=name + b"-tag", digest_size=tag_bytes)
-        self._pad = blake2b(key=key, person=name + b"-pad", digest_size=payload_bytes)
+    def __init__(self, key: bytes, name: bytes, *, tag_bytes: int) -> None:
+        self._hidden = _Blocks(key, name)
+        self._tags = _Blocks(key, name + b"-tag")
         self._tag_bytes = tag_bytes
-        self._payload_bytes = payload_bytes
-        self._token_bytes = tag_bytes + payload_bytes
-
-    def close(self, payload: bytes) -> bytes:
-        return self.close_all([payload])[0]
 
     def close_all(self, payloads: Sequence[bytes]) -> list[bytes]:
-        """A token each; every message needs one at least once, so no call is made that can be spared."""
-        begin, begin_pad = self._tag.copy, self._pad.copy
-        tags, pads = [], []
-        for payload in payloads:
-            digest = begin()
-            digest.update(payload)
-            tag = digest.digest()
-            digest = begin_pad()
-            digest.update(tag)
-            tags.append(tag)
-            pads.append(digest.digest())
-        mixed, size = _xor(b"".join(payloads), b"".join(pads)), self._payload_bytes
-        return [tag + mixed[at : at + size] for tag, at in zip(tags, range(0, len(mixed), size), strict=True)]
-
-    def open(self, token: bytes) -> bytes | None:
-        """The payload, or None for a token that we never wrote."""
-        return self.open_all([token])[0]
+        """A token each, for payloads of one block; every message needs one at least once, so all go in one call."""
+        hidden, length = self._hidden.encipher(b"".join(payloads)), self._tag_bytes
+        starts = range(0, len(hidden), _BLOCK)
+        if not length:
+            return [hidden[at : at + _BLOCK] for at in starts]
+        tags = self._tags.encipher(hidden)
+        return [hidden[at : at + _BLOCK] + tags[at : at + length] for at in starts]
 
     def open_all(self, tokens: Sequence[bytes]) -> list[bytes | None]:
-        """What `open` says of each."""
-        begin, begin_pad, cut, length = self._tag.copy, self._pad.copy, self._tag_bytes, self._token_bytes
+        """The payload of each, or None for one that we never wrote; what padded a payload is for the caller to see."""
+        length = _BLOCK + self._tag_bytes
         whole = [token for token in tokens if len(token) == length]
-        pads = []
-        for token in whole:
-            digest = begin_pad()
-            digest.update(token[:cut])
-            pads.append(digest.digest())
-        mixed, size = _xor(b"".join([token[cut:] for token in whole]), b"".join(pads)), self._payload_bytes
+        hidden = b"".join([token[:_BLOCK] for token in whole])
+        payloads, tags = self._hidden.decipher(hidden), self._tags.encipher(hidden)
         found: list[bytes | None] = []
         at = 0
         for token in tokens:
-            payload = None
-            if len(token) == length:
-                payload = mixed[at : at + size]
-                at += size
-                digest = begin()
-                digest.update(payload)
-                if not compare_digest(token[:cut], digest.digest()):
-                    payload = None
-            found.append(payload)
+            if len(token) != length:
+                found.append(None)
+                continue
+            is_ours = compare_digest(token[_BLOCK:], tags[at : at + self._tag_bytes])
+            found.append(payloads[at : at + _BLOCK] if is_ours else None)
+            at += _BLOCK
         return found
 
 
@@ -81,12 +82,12 @@ class Sealer:
 
     def __init__(self, key: bytes) -> None:
         # A whole token is a multiple of three bytes: base64 then has exactly one spelling of it.
-        self._receipts = _Seal(key, b"receipt", tag_bytes=14, payload_bytes=_RECEIPT.size)
-        self._refs = _Seal(key, b"ref", tag_bytes=15, payload_bytes=_REF.size)
-        self._ids = _Seal(key, b"id", tag_bytes=8, payload_bytes=_ID.size)
+        self._receipts = _Seal(key, b"receipt", tag_bytes=14)
+        self._refs = _Seal(key, b"ref", tag_bytes=11)
+        self._ids = _Seal(key, b"id", tag_bytes=0)  # eight bytes that must be zero prove it
 
     def receipt(self, queue_key: int, seq: int, lease_no: int) -> str:
-        return _encode(self._receipts.close(_RECEIPT.pack(queue_key, seq, lease_no)))
+        return self.receipts([(queue_key, seq, lease_no)])[0]
 
     def receipts(self, leases: Sequence[tuple[int, int, int]]) -> list[str]:
         """One for each queue key, seq and lease number."""
@@ -101,15 +102,16 @@ class Sealer:
         return [_RECEIPT.unpack(payload) if payload else None for payload in payloads]
 
     def ref(self, queue_key: int, seq: int) -> str:
-        return _encode(self._refs.close(_REF.pack(queue_key, seq)))
+        (token,) = self._refs.close_all([_REF.pack(queue_key, seq)])
+        return _encode(token)
 
     def read_ref(self, token: str) -> tuple[int, int] | None:
-        payload = self._refs.open(_decode(token))
+        (payload,) = self._refs.open_all([_decode(token)])
         return _REF.unpack(payload) if payload else None
 
     def message_id(self, seq: int) -> str:
         """32 hex digits that lead back to `seq`, so that a minted id needs no index."""
-        return self._ids.close(_ID.pack(seq)).hex()
+        return self.message_ids([seq])[0]
 
     def message_ids(self, seqs: Sequence[int]) -> list[str]:
         """The id of each."""
@@ -121,13 +123,8 @@ class Sealer:
             raw = bytes.fromhex(message_id)
         except ValueError:
             return None
-        payload = self._ids.open(raw) if raw.hex() == message_id else None
-        return int.from_bytes(payload, "big") if payload else None
-
-
-def _xor(left: bytes, right: bytes) -> bytes:
-    mixed = int.from_bytes(left, "big") ^ int.from_bytes(right, "big")
-    return mixed.to_bytes(len(left), "big")
+        (payload,) = self._ids.open_all([raw]) if raw.hex() == message_id else (None,)
+        return _ID.unpack(payload)[0] if payload and not any(payload[_ID.size // 2 :]) else None
 
 
 def _encode(token: bytes) -> str:
