@@ -10,6 +10,7 @@ import struct
 from collections.abc import Sequence
 from hashlib import blake2b
 from hmac import compare_digest
+from threading import Lock
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -29,14 +30,16 @@ class _Blocks:
     def __init__(self, key: bytes, name: bytes) -> None:
         digest = blake2b(key=key, person=name, digest_size=32).digest()
         cipher = Cipher(algorithms.AES(digest), modes.ECB())  # noqa: S305
-        # Threads may share these: whole blocks leave no state behind, and a call does not let go of the interpreter.
         self._encryptor, self._decryptor = cipher.encryptor(), cipher.decryptor()
+        self._lock = Lock()  # each lets one thread in at a time, and fails for the others
 
     def encipher(self, blocks: bytes) -> bytes:
-        return self._encryptor.update(blocks)
+        with self._lock:
+            return self._encryptor.update(blocks)
 
     def decipher(self, blocks: bytes) -> bytes:
-        return self._decryptor.update(blocks)
+        with self._lock:
+            return self._decryptor.update(blocks)
 
 
 class _Seal:

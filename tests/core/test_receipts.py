@@ -3,6 +3,7 @@
 import base64
 import re
 import string
+from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -131,3 +132,14 @@ def test_a_ref_is_not_a_receipt() -> None:
     sealer = Sealer(KEY)
     assert sealer.read_receipt(sealer.ref(1, 2)) is None
     assert sealer.read_ref(sealer.receipt(1, 2, 3)) is None
+
+
+def test_threads_may_share_a_sealer() -> None:
+    sealer = Sealer(KEY)
+    expected = sealer.message_ids(range(2_000))
+
+    def mint(_: int) -> bool:
+        return all(sealer.message_ids(range(2_000)) == expected for _ in range(20))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(mint, range(4)))
