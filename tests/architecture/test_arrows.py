@@ -79,8 +79,8 @@ SPLIT = ("storage", "dialects")
 """Folders whose own folders are parts that must not know each other."""
 
 PURE = {
-    "base64", "binascii", "collections", "cryptography", "dataclasses", "enum", "functools", "hashlib", "hmac", "itertools", "math",
-    "msgspec", "operator", "re", "struct", "threading", "typing",
+    "base64", "binascii", "collections", "cryptography", "dataclasses", "enum", "functools", "hashlib", "hmac",
+    "itertools", "math", "msgspec", "operator", "re", "struct", "threading", "typing",
 }  # fmt: skip
 """All that the core needs from outside: no clock, no dice, no files, no sockets, no threads but for a lock."""
 
