@@ -41,6 +41,11 @@ $(VENV)/.java: $(BIN)/uv
 	@test -x "$$JAVA_HOME/bin/java" || command -v java >/dev/null || { apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless; }
 	@touch $@
 
+# Classes that every JVM of the tests maps: there are a hundred of these.
+$(VENV)/.classes: $(VENV)/.all $(VENV)/.java
+	@$(BIN)/python -m tests.support.spark
+	@touch $@
+
 # What the pipeline needs beyond the server.
 $(VENV)/.spark: $(VENV)/.server locks/spark.txt
 	@$(UV) install --quiet --python $(BIN)/python --require-hashes -r locks/spark.txt
@@ -66,8 +71,8 @@ cluster: install-all ## Start a PostgreSQL, three nodes and a balancer on port 8
 	@$(BIN)/python examples/cluster/start.py
 
 # Whole files go to the workers, so that a Spark and its servers are shared. 5 means that there was no such test.
-test: install-all ## Set everything up and run every test (WORKERS at a time, then those that need the machine alone)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not alone' $(TESTS) || test $$? = 5
+test: install-all $(VENV)/.classes ## Set everything up and run every test (WORKERS at a time, then those that need the machine alone)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not alone' $(TESTS) || test $$? = 5
 	@$(BIN)/python -m pytest -m alone $(TESTS) || test $$? = 5
 
 check: install-all ## Format, lint, type-check and run the fast tests

@@ -8,14 +8,12 @@ from pyspark.sql import SparkSession
 from courier.spark.session import open_session
 from tests.support.server import ServerProcess, start_server
 from tests.support.spark import quick_conf
-from tests.support.spark_cluster import connect_server, standalone
 from tests.support.stores import SERVED, UNCHOSEN, choosing
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    conf = quick_conf(tmp_path_factory.mktemp("spark"), makes_classes=True)
-    session = open_session("local[2]", name="tests", conf=conf)
+    session = open_session("local[2]", name="tests", conf=quick_conf(tmp_path_factory.mktemp("spark")))
     yield session
     session.stop()
 
@@ -38,17 +36,3 @@ def server(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Se
     """A server that seals all the time, so that half of what is read comes from segments."""
     with start_server(tmp_path_factory.mktemp("server"), engine=engine, archive_segment_ms=300) as process:
         yield process
-
-
-@pytest.fixture(scope="session", params=["standalone", "local-cluster", "connect"])
-def any_spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Spark of each kind that is more than one process; a job of `tests.spark.jobs` runs there."""
-    place = tmp_path_factory.mktemp(request.param)
-    if request.param == "standalone":
-        with standalone(place) as master:
-            yield master
-    elif request.param == "connect":
-        with connect_server(place) as remote:
-            yield remote
-    else:
-        yield "local-cluster[2,1,512]"

@@ -1,5 +1,7 @@
 """The same jobs on every kind of Spark: a standalone cluster, local-cluster, and through Spark Connect."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,53 +14,68 @@ from tests.spark.bench import Bench
 from tests.spark.killing import run_job
 from tests.spark.test_pipeline import query
 from tests.spark.test_tables import check
-from tests.support.server import ServerProcess
+from tests.support.server import start_server
+from tests.support.spark_cluster import connect_server, standalone
+from tests.support.stores import SERVED
 
 pytestmark = pytest.mark.slow
 
 MESSAGES = 3_000
+BODIES = [f"{number:06}" for number in range(MESSAGES)]
+LOCAL = "local-cluster[2,1,512]"
+KINDS = {
+    "standalone": standalone,
+    "local-cluster": lambda place: contextlib.nullcontext(LOCAL),
+    "connect": connect_server,
+}
 
 
-@pytest.fixture(scope="module")
-def queue(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A queue with messages, some of which the journal has and some the archive."""
-    session, queues = server.session, f"{server.url}/courier/v1/tenants/default/queues"
-    name = tmp_path_factory.mktemp("far").name  # made again for each kind of Spark
-    session.post(queues, json={"name": name}, timeout=30)
-    for first in range(0, MESSAGES, 1_000):
-        messages = [{"body": str(number)} for number in range(first, first + 1_000)]
-        assert session.post(f"{queues}/{name}/messages", json={"messages": messages}, timeout=30).status_code == 200
-    return name
+@pytest.fixture(params=KINDS)
+def any_spark(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a Spark of each kind that is more than one process."""
+    place = tmp_path / "spark"
+    place.mkdir()
+    with KINDS[request.param](place) as where:
+        yield where
 
 
-def test_messages_are_read_by_executors_wherever_they_are(
-    spark: SparkSession, server: ServerProcess, queue: str, any_spark: str, tmp_path: Path
+def test_every_job_runs_on_every_kind_of_spark_with_servers_on_every_engine(
+    spark: SparkSession, any_spark: str, tmp_path: Path
 ) -> None:
-    job = ["-m", "tests.spark.jobs.read_messages", any_spark, server.url, server.token, queue, "1000", str(tmp_path)]
-    run_job(job, log=tmp_path / "job.log")
-    rows = spark.read.parquet(str(tmp_path / "table")).select("body").collect()
-    assert sorted(int(row.body) for row in rows) == list(range(MESSAGES))
+    """One application for all of it: a cluster takes longer to start than to do this."""
+    with contextlib.ExitStack() as stack:
+        started = [
+            stack.enter_context(start_server(tmp_path / engine, engine=engine, archive_segment_ms=300))
+            for engine in SERVED
+        ]
+        benches = [Bench(spark, server) for server in started]
+        errands: list[str] = []
+        for bench in benches:
+            for queue in ("read", "source", "target"):
+                bench.create(queue)
+            bench.send("read", MESSAGES)
+            bench.send("source", MESSAGES)
+            errands += [bench.server.url, bench.server.token, "read", "source", "target"]
+        job = ["-m", "tests.spark.jobs.do_everything", any_spark, str(tmp_path), "1000", *errands]
+        run_job(job, log=tmp_path / "job.log")
+        for number, bench in enumerate(benches):
+            _check_read(spark, tmp_path / str(number) / "read")
+            _check_carried(bench)
+            _check_lake(spark, Journal(bench.server.url, bench.server.token), tmp_path / str(number) / "lake")
 
 
-def test_messages_are_carried_from_queue_to_queue_by_executors_wherever_they_are(
-    spark: SparkSession, server: ServerProcess, any_spark: str, tmp_path: Path
-) -> None:
-    bench = Bench(spark, server)
-    source, target = (bench.create(f"{end}-{tmp_path.name}") for end in ("source", "target"))
-    bench.send(source, MESSAGES)
-    where = [any_spark, server.url, server.token, source, target, "1000", str(tmp_path)]
-    run_job(["-m", "tests.spark.jobs.carry_messages", *where], log=tmp_path / "job.log")
-    assert sorted(bench.bodies(target)) == [f"{number:06}" for number in range(MESSAGES)]
-    assert (bench.messages(source), bench.claims(source)) == ([], [])
+def _check_read(spark: SparkSession, place: Path) -> None:
+    rows = spark.read.parquet(str(place / "table")).select("body").collect()
+    assert sorted(row.body.decode() for row in rows) == BODIES
 
 
-def test_the_pipeline_runs_on_every_kind_of_spark(
-    spark: SparkSession, server: ServerProcess, any_spark: str, tmp_path: Path
-) -> None:
-    lake = tmp_path / "lake"
-    arguments = ["-m", "tests.spark.jobs.run_pipeline", any_spark, server.url, server.token, "1000000", str(lake)]
-    run_job(arguments, log=tmp_path / "job.log")
-    journal = Journal(server.url, server.token)
+def _check_carried(bench: Bench) -> None:
+    assert sorted(bench.bodies("target")) == BODIES
+    assert (bench.messages("source"), bench.claims("source")) == ([], [])
+
+
+def _check_lake(spark: SparkSession, journal: Journal, lake: Path) -> None:
     end = query(lake, 'SELECT max("offset") + 1 FROM {events}')[0][0]
+    assert end > 4 * MESSAGES
     events = [event for batch in journal.read(0, end, Wanted(NAMES)) for event in batch.to_pylist()]
     check(Lake(spark, lake), events)

@@ -1,38 +1,47 @@
-"""Spark as tests want it: started soon, small, and leaving nothing behind."""
+"""Spark as tests want it: started soon, small, and leaving nothing behind.
+
+`python -m tests.support.spark` lays out the classes that Spark loads for every JVM of the tests to map.
+"""
 
 import os
 import sys
+import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
-import pyspark
-
-from courier.spark.session import java_options
-
 ROOT = Path(__file__).parents[2]
-CLASSES = Path(sys.prefix) / f"spark-{pyspark.__version__}.jsa"
-"""The classes that Spark loads, laid out for the JVM to map: made by the first run, it halves the start of the next."""
+CLASSES = Path(sys.prefix) / f"spark-{version('pyspark')}.jsa"
+"""The classes that Spark loads, laid out for the JVM to map: it halves the start of each."""
+
+SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=off")
+"""A JVM that starts soon, does little and says nothing."""
+FEW_ROWS = {
+    # A few rows are read sooner than code for them is generated and compiled.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 
-def small_java(*, makes_classes: bool = False) -> str:
-    """Options of a JVM that starts soon, does little and says nothing."""
+def small_java() -> str:
+    """Options of a JVM of Spark's."""
     mapped = [f"-XX:SharedArchiveFile={CLASSES}"] if CLASSES.exists() else []
-    if makes_classes and not mapped and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":  # one writes it
-        mapped = [f"-XX:ArchiveClassesAtExit={CLASSES}"]
-    quiet = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=off")
-    return java_options(*mapped, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *quiet)
+    return " ".join((*mapped, *SMALL))
 
 
-def quick_conf(place: Path, *, makes_classes: bool = False) -> dict[str, str]:
-    """Settings for few rows and a short life, with all files of Spark's own below `place`."""
+def hurry() -> None:
+    """Have every Spark that is started from now on, here or below, be small: also those of Courier's own commands."""
+    settings = [f"-D{key}={value}" for key, value in FEW_ROWS.items()]
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join((small_java(), *settings))
+    os.environ["SPARK_LAUNCHER_OPTS"] = " ".join(SMALL)
+
+
+def quick_conf(place: Path) -> dict[str, str]:
+    """Settings for a short life, with all files of Spark's own below `place`."""
     return {
-        "spark.driver.extraJavaOptions": small_java(makes_classes=makes_classes),
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "700m",
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "2",
-        # A few rows are read sooner than code for them is generated and compiled.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.adaptive.enabled": "false",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.local.dir": str(place / "local"),
     }
@@ -42,3 +51,24 @@ def job_environ() -> dict[str, str]:
     """For a process that runs a job of the tests: it finds the tests, and none of the developer's own settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COURIER_")}
     return kept | {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
+def _lay_out_classes() -> None:
+    """Have a Spark do a little of everything and write down, when it ends, which classes that took."""
+    from courier.spark.session import open_session
+
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join((f"-XX:ArchiveClassesAtExit={CLASSES}", *SMALL))
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        spark = open_session("local[2]", name="classes", conf=quick_conf(place) | FEW_ROWS)
+        spark.range(10).selectExpr("id", "id % 3 AS kind").write.parquet(str(place / "rows"))
+        rows = spark.readStream.schema("id LONG, kind LONG").parquet(str(place / "rows"))
+        counts = rows.groupBy("kind").count().writeStream.outputMode("complete").format("memory").queryName("counts")
+        counts.option("checkpointLocation", str(place / "c")).trigger(availableNow=True).start().awaitTermination()
+        spark.table("counts").mapInArrow(lambda batches: batches, "kind LONG, count LONG").toArrow()
+        spark.stop()
+
+
+if __name__ == "__main__":
+    if not CLASSES.exists():
+        _lay_out_classes()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyspark
 
-from tests.support.spark import job_environ, quick_conf, small_java
+from tests.support.spark import SMALL, job_environ, quick_conf, small_java
 
 HOME = Path(pyspark.__file__).parent
 START_SECONDS = 90
@@ -117,7 +117,7 @@ def _environ() -> dict[str, str]:
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "600m",
-        "SPARK_DAEMON_JAVA_OPTS": small_java(),
+        "SPARK_DAEMON_JAVA_OPTS": " ".join(SMALL),
         "PYSPARK_PYTHON": sys.executable,
     }
 
