@@ -7,17 +7,21 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from courier.core.errors import LeaseLost
 from courier.core.events import EventKind
-from courier.core.model import Draft
-from courier.storage.postgres import passing
-from courier.storage.postgres.bundles import MOST_MESSAGES
+from courier.core.model import Ack, Draft, Lease, Settled, State
+from courier.storage.postgres import held, passing
+from courier.storage.postgres.bundles import MOST_BYTES, MOST_MESSAGES
 from courier.storage.postgres.marks import FULL_SECONDS, MARGIN_MS, Marks
+from courier.storage.postgres.rows import Row
 from courier.storage.postgres.store import PostgresStore
 from tests.support.engines import Rig, forget
 from tests.support.postgres import shared_cluster
 
-TABLES = ("message", "bundle", "tally")
+TABLES = ("message", "bundle", "held", "tally")
 
 
 @pytest.fixture
@@ -59,7 +63,7 @@ async def test_what_a_receiver_leaves_in_a_bundle_waits_on(node: Rig, tmp_path: 
     await node.create("orders")
     sent = await node.send_all("orders", [Draft(body=str(n).encode()) for n in range(5)])
     await node.receive("orders", limit=2)
-    assert (count(tmp_path, "bundle"), count(tmp_path, "message")) == (1, 2)
+    assert (count(tmp_path, "bundle"), count(tmp_path, "held")) == (1, 1)
     left = await node.receive("orders", limit=10)
     assert [lease.message.seq for lease in left] == [outcome.seq for outcome in sent[2:]]  # type: ignore[union-attr]
     assert count(tmp_path, "bundle") == 0
@@ -101,6 +105,123 @@ async def test_everybody_who_comes_together_shares_a_commit(node: Rig) -> None:
     parts = await asyncio.gather(*(node.receive("orders") for _ in range(50)))
     assert node.store.metrics.commits - before == 2  # type: ignore[attr-defined]
     assert len({lease.message.seq for part in parts for lease in part}) == 50
+
+
+# -- leased together ----------------------------------------------------------------------------------------------
+
+
+async def leased(node: Rig, many: int) -> list[Lease]:
+    """So many messages, received together."""
+    await node.create("orders")
+    await node.send_all("orders", [Draft(body=str(number).encode()) for number in range(many)])
+    return await node.receive("orders", limit=many, lease_ms=60_000)
+
+
+async def test_what_is_received_together_shares_a_row_until_it_is_acked(node: Rig, tmp_path: Path) -> None:
+    leases = await leased(node, 10)
+    assert (count(tmp_path, "held"), count(tmp_path, "message")) == (1, 0)
+    assert all(isinstance(one, Settled) for one in await node.settle("orders", *(Ack(one.receipt) for one in leases)))
+    assert (count(tmp_path, "held"), count(tmp_path, "message")) == (0, 0)
+    assert (await node.counters("orders")).total_count == 0
+    assert await node.store.check() == []
+
+
+async def test_what_is_left_when_one_is_acked_stays_together(node: Rig, tmp_path: Path) -> None:
+    leases = await leased(node, 3)
+    await node.ack("orders", leases[1])
+    assert (count(tmp_path, "held"), count(tmp_path, "message")) == (1, 0)
+    with pytest.raises(LeaseLost):
+        await node.ack("orders", leases[1])
+    await node.ack("orders", leases[2])
+    await node.ack("orders", leases[0])
+    assert count(tmp_path, "held") == 0
+    assert await node.store.check() == []
+
+
+async def test_what_is_released_or_extended_gets_a_row_of_its_own(node: Rig, tmp_path: Path) -> None:
+    leases = await leased(node, 4)
+    await node.release("orders", leases[0], delay_ms=0)
+    await node.extend("orders", leases[1], lease_ms=120_000)
+    assert (count(tmp_path, "held"), count(tmp_path, "message")) == (1, 2)
+    with pytest.raises(LeaseLost):
+        await node.ack("orders", leases[0])
+    again = await node.receive_one("orders")
+    assert (again.message.body, again.message.attempts) == (b"0", 2)
+    for lease in (again, *leases[1:]):
+        await node.ack("orders", lease)
+    assert (await node.counters("orders")).total_count == 0
+    assert await node.store.check() == []
+
+
+async def test_a_lease_of_many_ends_for_all_of_them(node: Rig, tmp_path: Path) -> None:
+    leases = await leased(node, 5)
+    await node.ack("orders", leases[4])
+    await node.pass_time(ms=60_000)
+    assert (count(tmp_path, "held"), count(tmp_path, "message")) == (0, 4)
+    with pytest.raises(LeaseLost):
+        await node.ack("orders", leases[0])
+    again = await node.receive("orders", limit=10)
+    assert [(lease.message.body, lease.message.attempts) for lease in again] == [(b"%d" % n, 2) for n in range(4)]
+    assert len(await node.events(EventKind.LEASE_EXPIRED)) == 4
+    assert await node.store.check() == []
+
+
+async def test_what_is_leased_together_can_be_looked_at_and_taken_out(node: Rig) -> None:
+    leases = await leased(node, 5)
+    seqs = [lease.message.seq for lease in leases]
+    found = await node.browse("orders", limit=2)
+    assert [(message.seq, message.state, message.body) for message in found] == [
+        (lease.message.seq, State.LEASED, lease.message.body) for lease in leases
+    ]
+    (one,) = await node.browse("orders", id=leases[3].message.id)
+    assert (one.seq, one.due_at) == (seqs[3], leases[3].expires_at)
+    assert await node.remove("orders", [seqs[1]]) == [seqs[1]]
+    await node.create("bills")
+    assert await node.move("orders", "bills", [seqs[0]]) == 0
+    assert [message.seq for message in await node.browse("orders")] == [seqs[0], *seqs[2:]]
+    assert await node.purge("orders") == 4
+    assert await node.store.check() == []
+
+
+async def test_two_nodes_settle_what_one_has_leased_together(node: Rig, tmp_path: Path) -> None:
+    leases = await leased(node, 20)
+    other = Rig(lambda: PostgresStore(shared_cluster().store_url(tmp_path)), node.clock)
+    await other.open()
+    try:
+        settled = await asyncio.gather(
+            *((node, other)[number % 2].ack("orders", lease) for number, lease in enumerate(leases)),
+        )
+        assert sorted(one.seq for one in settled) == sorted(lease.message.seq for lease in leases)
+    finally:
+        await other.close()
+    assert (await node.counters("orders")).total_count == 0
+    assert await node.store.check() == []
+
+
+async def test_a_lease_number_that_is_taken_is_not_used_twice(node: Rig) -> None:
+    leases = await leased(node, 2)
+    _, _, taken = node.engine.sealer.read_receipt(leases[0].receipt)  # type: ignore[attr-defined]
+    await node.send_all("orders", [Draft(body=b"x")] * 2)
+    node.store._circle.lease_nos = iter([taken, taken, taken + 1])  # type: ignore[attr-defined]
+    more = await node.receive("orders", limit=2)
+    for lease in (*leases, *more):
+        await node.ack("orders", lease)
+    assert await node.store.check() == []
+
+
+async def test_damage_to_what_is_leased_together_is_found(node: Rig, tmp_path: Path) -> None:
+    await leased(node, 3)
+    shared_cluster().execute(f"UPDATE {schema(tmp_path)}.held SET last = last + 1")
+    assert [finding for finding in await node.store.check() if "leased under" in finding]
+
+
+@given(sizes=st.lists(st.integers(0, 2 * MOST_BYTES), min_size=1, max_size=100))
+def test_parts_are_neither_too_long_nor_too_heavy(sizes: list[int]) -> None:
+    rows = [Row(seq, 1, b"", 2, 0, 1, 1, 0, None, size, None, None, None) for seq, size in enumerate(sizes)]
+    parts = list(held.parts(rows))
+    assert [row for part in parts for row in part] == rows
+    assert all(len(part) <= MOST_MESSAGES for part in parts)
+    assert all(len(part) == 1 or sum(row.size for row in part) <= MOST_BYTES for part in parts)
 
 
 # -- tables that do not grow --------------------------------------------------------------------------------------
@@ -177,7 +298,7 @@ async def test_an_ack_waits_while_more_time_is_to_be_applied_than_one_commit_can
 ) -> None:
     monkeypatch.setattr(passing, "STEP", 2)
     await node.create("orders")
-    await node.send_all("orders", [Draft(body=b"x")] * 6)
+    await node.send_all("orders", [Draft(body=b"x", id=str(number)) for number in range(6)])
     await node.receive("orders", limit=5, lease_ms=1_000)
     kept = await node.receive_one("orders", lease_ms=60_000)
     node.clock.advance(ms=2_000)

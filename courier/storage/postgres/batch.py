@@ -8,7 +8,7 @@ from courier.core.errors import QueueNotFound
 from courier.core.model import Ack, Kind, LateAck, Queue
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Parcel, RoutesChanged
-from courier.storage.postgres import claiming, passing
+from courier.storage.postgres import claiming, held, passing
 from courier.storage.postgres.arrays import blobs, numbers
 from courier.storage.postgres.ending import end_delivered
 from courier.storage.postgres.link import Rows, Step
@@ -42,6 +42,7 @@ class Batch:
         directory: Directory,
         sealer: Sealer,
         seqs: Seqs,
+        lease_nos: Iterator[int],
         *,
         short_acks: bool,
     ) -> None:
@@ -50,6 +51,7 @@ class Batch:
         self._directory = directory
         self._sealer = sealer
         self._seqs = seqs
+        self._lease_nos = lease_nos
         self._short_acks = short_acks
         self._outcomes: list[Any] = [None] * len(orders)
         self._queues = self._reached()
@@ -90,7 +92,9 @@ class Batch:
         asked: dict[str, Step] = {}
         if self._queues:
             whole = {key for order in self._orders if isinstance(order, Pass) for key in order.keys}
-            asked["due"], asked["aged"] = passing.look(self._tx, self._queues, whole=whole)
+            asked["hands"], asked["due"], asked["aged"] = passing.look(self._tx, self._queues, whole=whole)
+        if places := self._held_places():
+            asked["held"] = held.named(places, whole=not self._only_acks())
         if acks := self._plain_acks():
             asked["acks"] = Q.ack, acks
         if seqs := self._named_seqs():
@@ -106,10 +110,11 @@ class Batch:
             self._take_in(dict(zip(asked, await self._tx.ask(*asked.values()), strict=True)))
 
     def _take_in(self, answers: dict[str, Rows]) -> None:
-        tx, due, aged = self._tx, answers.get("due", []), answers.get("aged", [])
-        self._rows = {row.seq: row for row in tx.adopt(answers.get("named", []))}
+        tx, hands, due, aged = self._tx, *(answers.get(name, []) for name in ("hands", "due", "aged"))
+        self._rows = {row.seq: row for row in tx.open_hands(answers.get("held", []))}
+        self._rows.update((row.seq, row) for row in tx.adopt(answers.get("named", [])))
         self._rows.update((row.seq, row) for row in tx.adopt_acked(answers.get("acks", [])))
-        self._unfinished = passing.apply_time(tx, due, aged, self._queues, self._directory)
+        self._unfinished = passing.apply_time(tx, due, hands, aged, self._queues, self._directory)
         for (seqs,) in answers.get("seqs", []):
             count = self._parcel_count() - len(self._own_seqs)
             self._own_seqs += seqs[:count]
@@ -118,7 +123,7 @@ class Batch:
         for key, dedup_id, until_at, seq, message_id in answers.get("dedup", []):
             self._memory[key, dedup_id] = until_at, seq, message_id
         if self._limits:
-            changed = {facts[2] for facts in due} | {facts[0] for facts in aged}
+            changed = {facts[2] for facts in due} | {facts[0] for facts in (*hands, *aged)}
             claimed = claiming.sort_out(tx, self._limits, answers["rows"], answers["bundles"])
             self._early = {key: rows for key, rows in claimed.items() if key not in changed}
 
@@ -141,17 +146,36 @@ class Batch:
     def _parcel_count(self) -> int:
         return sum(order.weight for order in self._orders if isinstance(order, Send))
 
-    def _tokens(self, *, plain: bool) -> list[tuple[Queue, int, Token]]:
-        """Receipts with the queue as it is and the latest now; the plain ones are acks of messages of no group."""
-        found = []
+    def _settles(self) -> Iterator[tuple[Settle, Queue, int]]:
+        """Settlements, each with its queue as it is and the latest now."""
         for order in self._orders:
             if isinstance(order, Settle) and order.queue.key in self._queues:
-                queue, now = self._queues[order.queue.key]
-                can_be_plain = self._short_acks and queue.kind is Kind.STANDARD
-                for settlement, token in zip(order.settlements, order.tokens, strict=True):
-                    if token is not None and (can_be_plain and type(settlement) is Ack) is plain:
-                        found.append((queue, now, token))
+                yield order, *self._queues[order.queue.key]
+
+    def _tokens(self, *, plain: bool) -> list[tuple[Queue, int, Token]]:
+        """Receipts of messages of their own; the plain ones are acks of messages of no group."""
+        found = []
+        for order, queue, now in self._settles():
+            can_be_plain = self._short_acks and queue.kind is Kind.STANDARD
+            for settlement, token in zip(order.settlements, order.tokens, strict=True):
+                if token is None or token[2] >= held.FIRST_NO:
+                    continue
+                if (can_be_plain and type(settlement) is Ack) is plain:
+                    found.append((queue, now, token))
         return found
+
+    def _held_tokens(self) -> Iterator[Token]:
+        """Receipts of messages that were leased together with others, at least at first."""
+        for order, queue, _ in self._settles():
+            for token in order.tokens:
+                if token is not None and token[2] >= held.FIRST_NO and token[0] == queue.key:
+                    yield token
+
+    def _held_places(self) -> set[held.Place]:
+        return {(key, lease_no) for key, _, lease_no in self._held_tokens()}
+
+    def _only_acks(self) -> bool:
+        return all(type(settlement) is Ack for order, _, _ in self._settles() for settlement in order.settlements)
 
     def _plain_acks(self) -> dict[str, str]:
         acks = [(queue, now, token) for queue, now, token in self._tokens(plain=True) if token[0] == queue.key]
@@ -199,6 +223,7 @@ class Batch:
 
     async def _settle(self) -> None:
         await self._find_late()
+        await self._find_parted()
         for index, order in enumerate(self._orders):
             if not isinstance(order, Settle) or (queue := self._live(index, order.queue)) is None:
                 continue
@@ -222,6 +247,12 @@ class Batch:
         if late:
             self._rows.update((row.seq, row) for row in await self._tx.load_named(late))
 
+    async def _find_parted(self) -> None:
+        """Messages that were leased with others and have a row of their own by now."""
+        parted = {seq for _, seq, _ in self._held_tokens() if seq not in self._rows}
+        if parted:
+            self._rows.update((row.seq, row) for row in await self._tx.load_named(parted))
+
     def _send(self) -> None:
         seqs = iter(self._own_seqs)
         for index, order in enumerate(self._orders):
@@ -241,7 +272,9 @@ class Batch:
             if isinstance(order, Receive) and (queue := self._live(index, order.queue)) is not None:
                 chosen.append((index, (queue, order)))
         if chosen:
-            parts = await claiming.receive(self._tx, [one for _, one in chosen], self._sealer, self._early)
+            parts = await claiming.receive(
+                self._tx, [one for _, one in chosen], self._sealer, self._early, self._lease_nos
+            )
             for (index, _), leases in zip(chosen, parts, strict=True):
                 self._outcomes[index] = leases
 

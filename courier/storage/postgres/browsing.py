@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from courier.core.errors import Invalid
 from courier.core.events import EventKind
@@ -9,7 +10,7 @@ from courier.core.model import Kind, Message, Page, Queue, State
 from courier.core.receipts import Sealer
 from courier.core.shards import was_sent_by
 from courier.storage.base import Directory, Filter, Moved
-from courier.storage.postgres import bundles
+from courier.storage.postgres import bundles, held
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.ending import event, remove, transfer
 from courier.storage.postgres.link import Rows, Step
@@ -20,12 +21,15 @@ from courier.storage.postgres.transaction import Transaction
 
 SCAN_COUNT = 10_000
 CHUNK = 200
-BUNDLES = 25
-"""How many bundles are read at a time."""
+PACKS = 25
+"""How many rows of several messages are read at a time."""
 LOOKS = 2
 """What somebody takes out of a bundle in the very moment in which it is looked for is found with the second look."""
 PAGE_BYTES = 16 * 1024 * 1024
 """A page ends early once it holds this much: ten large messages are as heavy as a thousand small ones."""
+
+Pack = tuple[tuple[int, int], list[Row]]
+"""Messages that share a row, and the age that the row is found by: no younger than any of them."""
 
 _CURSOR = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 _LARGEST = 2**63 - 1
@@ -38,7 +42,12 @@ async def browse(
     messages: list[Message] = []
     size = looked = 0
     while True:
-        rows, is_end = merge(_read_all(found[0]), found[1], after, CHUNK)
+        bundled, leased, own = found
+        packs = [
+            [((entered_at, seq), bundles.unpack(key, content)) for key, seq, entered_at, content in bundled],
+            [((entered_at, seq), _read_hand(facts)) for seq, entered_at, *facts in leased],
+        ]
+        rows, is_end = merge(_read_all(own), packs, after, CHUNK)
         for row in rows:
             if len(messages) == limit or size >= PAGE_BYTES or looked == SCAN_COUNT:
                 return Page(messages=messages, next=after)
@@ -51,10 +60,17 @@ async def browse(
         found = await pool.ask(*ask_page(queue, after))
 
 
-def ask_page(queue: Queue, after: str | None) -> tuple[Step, Step]:
-    """The questions for the next messages of a queue: those of their own, and bundles."""
+def ask_page(queue: Queue, after: str | None) -> tuple[Step, Step, Step]:
+    """The questions for the next messages of a queue: bundles, what was leased together, and those of their own.
+
+    In this order, because messages go that way.
+    """
     where = _page(queue, after)
-    return (Q.page, {**where, "limit": CHUNK}), (Q.bundle_page, {**where, "span": bundles.MOST_MS, "limit": BUNDLES})
+    return (
+        (Q.bundle_page, {**where, "span": bundles.MOST_MS, "limit": PACKS}),
+        (Q.held_page, {**where, "limit": PACKS}),
+        (Q.page, {**where, "limit": CHUNK}),
+    )
 
 
 def _page(queue: Queue, after: str | None) -> dict[str, int]:
@@ -62,24 +78,22 @@ def _page(queue: Queue, after: str | None) -> dict[str, int]:
     return {"queue": queue.key, "entered_at": entered_at, "seq": seq}
 
 
-def merge(rows: list[Row], found: Rows, after: str | None, limit: int) -> tuple[list[Row], bool]:
-    """The messages that come next, and whether they are the last; of neither kind more than is known of the other."""
-    waiting = [row for queue, _, _, content in found for row in bundles.unpack(queue, content)]
-    return merge_rows(rows, found, waiting, after, limit)
-
-
-def merge_rows(
-    rows: list[Row], found: Rows, waiting: list[Row], after: str | None, limit: int
-) -> tuple[list[Row], bool]:
+def merge(rows: list[Row], packs: Sequence[list[Pack]], after: str | None, limit: int) -> tuple[list[Row], bool]:
+    """The messages that come next, and whether they are the last; of no kind more than is known of the others."""
     start = read_cursor(after) if after else (-1, -1)
     ends: list[tuple[int, int]] = []
     if len(rows) >= limit:
         ends.append(_age(rows[-1]))
-    if len(found) >= BUNDLES:
-        ends.append(max((found[-1][2], found[-1][1]), min(_age(row) for row in waiting if _age(row) > start)))
+    fresh: list[Row] = []
+    for kind in packs:
+        later = [row for _, some in kind for row in some if _age(row) > start]
+        if len(kind) >= PACKS:
+            ends.append(max(kind[-1][0], min(map(_age, later))))
+        fresh += later
     end = min(ends, default=None)
-    fresh = [row for row in waiting if _age(row) > start]
-    merged = sorted((row for row in (*rows, *fresh) if end is None or _age(row) <= end), key=_age)
+    # What has moved on between two questions is there twice; where it was found last is where it is.
+    newest = {row.seq: row for row in (*fresh, *rows)}
+    merged = sorted((row for row in newest.values() if end is None or _age(row) <= end), key=_age)
     return merged, end is None
 
 
@@ -87,21 +101,24 @@ def _age(row: Row) -> tuple[int, int]:
     return row.entered_at, row.seq
 
 
-def ask_id(queue: Queue, sealer: Sealer, message_id: str, *, after: str | None, limit: int) -> tuple[Step, Step]:
+def ask_id(queue: Queue, sealer: Sealer, message_id: str, *, after: str | None, limit: int) -> tuple[Step, Step, Step]:
     """Messages of one id, oldest first: an id that we minted says where its message is."""
     minted = sealer.seq_of(message_id) or 0
     past = read_cursor(after)[1] if after else 0
+    where = {"queue": queue.key, "seqs": numbers([minted] if minted > past else [])}
     of_id = Q.of_id, {
         "queue": queue.key, "id": message_id.encode(), "limit": limit, "minted": minted, "after": past,
     }  # fmt: skip
-    return of_id, (Q.bundles_of, {"queue": queue.key, "seqs": numbers([minted] if minted > past else [])})
+    return (Q.bundles_of, where), (Q.held_of, where), of_id
 
 
 def of_id(found: Sequence[Rows], message_id: str) -> list[Row]:
     """What the answers hold of that id."""
-    waiting = [row for queue, _, content in found[1] for row in bundles.unpack(queue, content)]
-    rows = [*_read_all(found[0]), *(row for row in waiting if row.id == message_id)]
-    return sorted(rows, key=lambda row: row.seq)
+    bundled, leased, own = found
+    packed = [row for key, _, content in bundled for row in bundles.unpack(key, content)]
+    packed += [row for facts in leased for row in _read_hand(facts)]
+    rows = {row.seq: row for row in (*packed, *_read_all(own)) if row.id == message_id}
+    return [rows[seq] for seq in sorted(rows)]
 
 
 def page_of_id(queue: Queue, rows: list[Row], where: Filter, *, limit: int) -> Page:
@@ -125,6 +142,11 @@ def _read_all(found: Rows) -> list[Row]:
     return [read(facts) for facts in found]
 
 
+def _read_hand(facts: Sequence[Any]) -> list[Row]:
+    queue, lease_no, due_at, packed, contents = facts
+    return held.unpack((queue, lease_no), due_at, packed, contents)
+
+
 def _cursor(row: Row) -> str:
     return f"{row.entered_at}-{row.seq}"
 
@@ -142,12 +164,16 @@ def read_cursor(after: str) -> tuple[int, int]:
 async def page_of(tx: Transaction, queue: Queue, after: str | None, limit: int) -> tuple[list[Row], str | None]:
     """The next messages of a queue, locked, and where to go on after them."""
     where = _page(queue, after)
-    own, found = await tx.ask(
+    bundled, leased, own = await tx.ask(
+        (Q.locked_bundle_page, {**where, "span": bundles.MOST_MS, "limit": PACKS}),
+        (Q.locked_held_page, {**where, "limit": PACKS}),
         (Q.locked_page, {**where, "limit": limit}),
-        (Q.locked_bundle_page, {**where, "span": bundles.MOST_MS, "limit": BUNDLES}),
     )
-    waiting = tx.open_bundles((key, seq, content) for key, seq, _, content in found)
-    rows, is_end = merge_rows(tx.adopt(own), found, waiting, after, limit)
+    packs = [
+        [((entered_at, seq), tx.open_bundles([(key, seq, content)])) for key, seq, entered_at, content in bundled],
+        [((entered_at, seq), tx.open_hands([tuple(facts)])) for seq, entered_at, *facts in leased],
+    ]
+    rows, is_end = merge(tx.adopt(own), packs, after, limit)
     if len(rows) > limit:
         rows, is_end = rows[:limit], False
     return rows, None if is_end else _cursor(rows[-1])
@@ -156,13 +182,16 @@ async def page_of(tx: Transaction, queue: Queue, after: str | None, limit: int) 
 async def chosen(tx: Transaction, queue: Queue, seqs: Sequence[int]) -> list[Row]:
     """Those of the named messages that are in the queue, each once."""
     possible = [seq for seq in dict.fromkeys(seqs) if 0 < seq <= _LARGEST]
+    wanted = set(possible)
     found: dict[int, Row] = {}
     for _ in range(LOOKS):
         missing = numbers(seq for seq in possible if seq not in found)
-        held, own = await tx.ask(
-            (Q.locked_bundles_of, {"queue": queue.key, "seqs": missing}), (Q.named, {"seqs": missing})
+        where = {"queue": queue.key, "seqs": missing}
+        bundled, leased, own = await tx.ask(
+            (Q.locked_bundles_of, where), (Q.locked_held_of, where), (Q.named, {"seqs": missing})
         )
-        found.update((row.seq, row) for row in (*tx.open_bundles(held), *tx.adopt(own)))
+        rows = (*tx.open_bundles(bundled), *tx.open_hands(leased), *tx.adopt(own))
+        found.update((row.seq, row) for row in rows if row.seq in wanted)
         if len(found) == len(possible):
             break
     return [found[seq] for seq in possible if seq in found and found[seq].queue == queue.key]

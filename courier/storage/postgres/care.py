@@ -12,7 +12,7 @@ from courier.core.model import UNENDING, Kind, Queue
 from courier.core.shards import OUTBOX
 from courier.storage.base import CannotOpen
 from courier.storage.checking import commit_finding
-from courier.storage.postgres import bundles
+from courier.storage.postgres import bundles, held
 from courier.storage.postgres.link import Connection, connect
 from courier.storage.postgres.schema import migrate, migrations, space_of, version_of
 
@@ -21,6 +21,7 @@ TABLES = (
     "record",
     "message",
     "bundle",
+    "held",
     "tally",
     "fifo",
     "dedup",
@@ -64,7 +65,7 @@ async def check(connection: Connection) -> list[str]:
     await connection.execute(_ONE_MOMENT)  # for all the looks, whatever the nodes do meanwhile
     try:
         await connection.execute("SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on")
-        looks = (_tallies, _bundles, _groups, _claims, _journal)
+        looks = (_tallies, _bundles, _held, _groups, _claims, _journal)
         return [finding for look in looks for finding in await look(connection)]
     finally:
         await connection.execute("ROLLBACK")
@@ -75,7 +76,8 @@ async def _tallies(connection: Connection) -> list[str]:
         connection,
         "SELECT queue, sum(ready)::bigint, sum(delayed)::bigint, sum(leased)::bigint, sum(bytes)::bigint FROM ("
         " SELECT queue, (state = 1)::int AS ready, (state = 0)::int AS delayed, (state = 2)::int AS leased,"
-        " size AS bytes FROM message UNION ALL SELECT queue, count, 0, 0, bytes FROM bundle) AS held GROUP BY queue",
+        " size AS bytes FROM message UNION ALL SELECT queue, count, 0, 0, bytes FROM bundle"
+        " UNION ALL SELECT queue, 0, 0, count, bytes FROM held) AS present GROUP BY queue",
     )
     stored = await _by_queue(
         connection,
@@ -104,6 +106,21 @@ async def _bundles(connection: Connection) -> list[str]:
             seqs = [row.seq for row in rows]
             if (min(seqs), max(seqs), len(seqs), sum(row.size for row in rows)) != (seq, last, count, size):
                 return [f"the bundle of queue {queue} at seq {seq} does not hold what it says"]
+    return []
+
+
+async def _held(connection: Connection) -> list[str]:
+    async with connection.cursor("held_check", binary=True) as cursor:
+        await cursor.execute("SELECT queue, lease_no, due_at, facts, contents, seq, last, count, bytes FROM held")
+        async for queue, lease_no, due_at, facts, contents, *stored in cursor:
+            where = f"what queue {queue} has leased under {lease_no}"
+            try:
+                rows = held.unpack((queue, lease_no), due_at, facts, contents)
+            except (msgspec.DecodeError, IndexError):
+                return [f"{where} cannot be read"]
+            seqs = [row.seq for row in rows]
+            if [min(seqs), max(seqs), len(seqs), sum(row.size for row in rows)] != stored:
+                return [f"{where} is not what it says"]
     return []
 
 

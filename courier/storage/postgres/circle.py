@@ -11,6 +11,7 @@ from courier.core.errors import CourierError
 from courier.storage.base import Directory, Signals
 from courier.storage.metrics import Metrics
 from courier.storage.postgres.agenda import Agenda
+from courier.storage.postgres.held import lease_nos
 from courier.storage.postgres.link import Step
 from courier.storage.postgres.marks import Marks
 from courier.storage.postgres.queries import Q
@@ -37,6 +38,7 @@ class Circle:
         self.agenda = Agenda()
         self.marks = Marks(asyncio.get_running_loop().time)
         self.seqs = Seqs(asyncio.get_running_loop().time)
+        self.lease_nos = lease_nos(int(node[:8], 16))
         self.metrics = Metrics()
         self.space = 0
         self.catalog_version = 0

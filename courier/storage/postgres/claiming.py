@@ -1,7 +1,7 @@
 """Messages on their way out: one claim for everybody who waits at this node, then each gets a part of it."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from courier.core.events import EventKind
 from courier.core.model import Kind, Lease, Queue, State
@@ -20,7 +20,9 @@ Claimed = dict[int, list[Row]]
 """By queue, what is locked and ready, longest ready first."""
 
 
-async def receive(tx: Transaction, orders: Orders, sealer: Sealer, early: Claimed) -> list[list[Lease]]:
+async def receive(
+    tx: Transaction, orders: Orders, sealer: Sealer, early: Claimed, lease_nos: Iterator[int]
+) -> list[list[Lease]]:
     """Lease what is ready, in the order of the orders; `early` has what was claimed before anything else happened."""
     parts: list[list[Row]] = [[] for _ in orders]
     standard = [index for index, (queue, _) in enumerate(orders) if queue.kind is Kind.STANDARD]
@@ -28,7 +30,9 @@ async def receive(tx: Transaction, orders: Orders, sealer: Sealer, early: Claime
         await _share_out(tx, orders, standard, parts, early)
     if len(standard) < len(orders):
         await _share_groups(tx, orders, [n for n in range(len(orders)) if n not in set(standard)], parts)
-    return [_lease(tx, queue, order, rows, sealer) for (queue, order), rows in zip(orders, parts, strict=True)]
+    return [
+        _lease(tx, queue, order, rows, sealer, lease_nos) for (queue, order), rows in zip(orders, parts, strict=True)
+    ]
 
 
 def wanted(orders: Iterable[tuple[Queue, Receive]]) -> dict[int, int]:
@@ -155,14 +159,15 @@ def _take_groups(tx: Transaction, queue: Queue, order: Receive, groups: deque[Gr
     return taken
 
 
-def _lease(tx: Transaction, queue: Queue, order: Receive, rows: list[Row], sealer: Sealer) -> list[Lease]:
+def _lease(
+    tx: Transaction, queue: Queue, order: Receive, rows: list[Row], sealer: Sealer, lease_nos: Iterator[int]
+) -> list[Lease]:
     expires_at = order.now + order.lease_ms
     for row in rows:
         row.state, row.due_at = State.LEASED, expires_at
         row.attempts += 1  # counted when leased, not when acked: a consumer that dies must still use one up
-        row.lease_no += 1
-        tx.put(row)
         tx.events.append(event(EventKind.RECEIVED, order.now, queue, row, order.principal))
+    tx.lease(rows, lease_nos)
     receipts = sealer.receipts([(queue.key, row.seq, row.lease_no) for row in rows])
     if rows:
         change = tx.change(queue.key)

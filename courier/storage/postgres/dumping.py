@@ -7,8 +7,10 @@ import msgspec
 
 from courier.storage.base import CannotOpen
 from courier.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note
+from courier.storage.postgres import held
 from courier.storage.postgres.bundles import unpack
 from courier.storage.postgres.link import Connection, connect
+from courier.storage.postgres.queries import HELD
 from courier.storage.postgres.rows import Content, Row, encode
 from courier.storage.postgres.schema import MIGRATION_LOCK, migrate, space_of
 
@@ -71,11 +73,12 @@ class PostgresDump:
     async def counts(self) -> tuple[int, int]:
         ((messages,),) = await self._ask(
             "SELECT (SELECT count(*) FROM message) + (SELECT coalesce(sum(count), 0)::bigint FROM bundle)"
+            " + (SELECT coalesce(sum(count), 0)::bigint FROM held)"
         )
         return messages, await self.next_offset() - await self.oldest_offset()
 
     async def messages(self, after: str) -> AsyncIterator[Batch]:
-        """Single messages first, then bundles: one that is opened meanwhile has an event to be found by."""
+        """Single messages first, then those that share a row: one that moves meanwhile has an event to be found by."""
         kind, _, place = (after or "m:0").partition(":")
         last = int(place) if kind == "m" else 0
         query = f"SELECT {_COLUMNS} FROM message WHERE seq > %s ORDER BY seq LIMIT %s"  # noqa: S608 - ours
@@ -83,9 +86,17 @@ class PostgresDump:
             last = found[-1][0]
             yield [_message(*row) for row in found], f"m:{last}"
         queue, seq = map(int, place.split("-")) if kind == "b" else (-(2**31), 0)
-        while found := await self._bundles(queue, seq):
+        while kind != "h" and (found := await self._bundles(queue, seq)):
             queue, seq, _ = found[-1]
-            yield [_of_bundle(row) for key, _, content in found for row in unpack(key, content)], f"b:{queue}-{seq}"
+            yield [_packed(row) for key, _, content in found for row in unpack(key, content)], f"b:{queue}-{seq}"
+        queue, number = map(int, place.split("-")) if kind == "h" else (-(2**31), 0)
+        while found := await self._held(queue, number):
+            queue, number = found[-1][:2]
+            yield [_packed(row) for facts in found for row in _of_hand(facts)], f"h:{queue}-{number}"
+
+    async def _held(self, queue: int, number: int) -> list[tuple[Any, ...]]:
+        query = f"SELECT {HELD} FROM held WHERE (queue, lease_no) > (%s, %s) ORDER BY queue, lease_no LIMIT %s"  # noqa: S608
+        return await self._ask(query, queue, number, STEP // 10)
 
     async def _bundles(self, queue: int, seq: int) -> list[tuple[Any, ...]]:
         query = "SELECT queue, seq, content FROM bundle WHERE (queue, seq) > (%s, %s) ORDER BY queue, seq LIMIT %s"
@@ -99,7 +110,10 @@ class PostgresDump:
         if left:
             query = "SELECT queue, content FROM bundle WHERE last >= %s AND seq <= %s"
             for queue, content in await self._ask(query, min(left), max(left)):
-                found += [_of_bundle(row) for row in unpack(queue, content) if row.seq in left]
+                found += [_packed(row) for row in unpack(queue, content) if row.seq in left]
+            query = f"SELECT {HELD} FROM held WHERE last >= %s AND seq <= %s"  # noqa: S608 - ours
+            for facts in await self._ask(query, min(left), max(left)):
+                found += [_packed(row) for row in _of_hand(facts) if row.seq in left]
         return found
 
     async def delayed_until(self, at: int) -> list[int]:
@@ -179,7 +193,7 @@ class PostgresDump:
                 await self._db.execute("SELECT setval(%s, %s, FALSE)", (sequence, following))
 
     async def erase_messages(self) -> None:
-        await self._db.execute("TRUNCATE message, bundle, journal")
+        await self._db.execute("TRUNCATE message, bundle, held, journal")
 
 
 def _message(
@@ -195,7 +209,12 @@ def _message(
     )  # fmt: skip
 
 
-def _of_bundle(row: Row) -> DumpedMessage:
+def _of_hand(facts: tuple[Any, ...]) -> list[Row]:
+    queue, lease_no, due_at, packed, contents = facts
+    return held.unpack((queue, lease_no), due_at, packed, contents)
+
+
+def _packed(row: Row) -> DumpedMessage:
     assert row.content is not None
     return _message(
         row.seq, row.queue, int(row.state), row.due_at, row.attempts, row.lease_no, row.entered_at, None, False,

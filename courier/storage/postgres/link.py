@@ -83,4 +83,4 @@ def refusal(error: psycopg.Error) -> CourierError:
 
 def is_collision(error: psycopg.Error) -> bool:
     """Two transactions stood in each other's way and this one gave in: it can simply be tried again."""
-    return error.sqlstate in {"40001", "40P01"}
+    return error.sqlstate in {"40001", "40P01"} or error.diag.constraint_name == "held_pkey"

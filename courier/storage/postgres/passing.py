@@ -18,11 +18,17 @@ from courier.storage.postgres.transaction import Transaction
 STEP = 2_000
 """How many messages of a kind one transaction changes; what is left over comes with the next."""
 
+PACKS = STEP // bundles.MOST_MESSAGES
+"""How many rows of several messages that are."""
+
 ENDED, AGED, DELAYED = 0, 1, 2
+Kinds = dict[tuple[int, int], list[Row]]
+"""By queue and kind, what time has done something to."""
 
 
-def look(tx: Transaction, queues: Mapping[int, tuple[Queue, int]], *, whole: set[int]) -> tuple[Step, Step]:
-    """The questions what time has done to these queues, each by its own now: to messages, and to bundles of them.
+def look(tx: Transaction, queues: Mapping[int, tuple[Queue, int]], *, whole: set[int]) -> tuple[Step, Step, Step]:
+    """The questions what time has done to these queues, each by its own now: to messages that were leased together, to
+    single ones, and to bundles.
 
     Some queues are looked at as a whole, the others from where they were last left.
     """
@@ -33,7 +39,8 @@ def look(tx: Transaction, queues: Mapping[int, tuple[Queue, int]], *, whole: set
         "since": numbers(0 if key in whole else tx.marks.due(key) for key in queues),
         "step": STEP,
     }
-    return (Q.due, where), (Q.aged_bundles, {**where, "step": STEP // bundles.MOST_MESSAGES})
+    packed = {**where, "step": PACKS}
+    return (Q.due_held, packed), (Q.due, where), (Q.aged_bundles, packed)
 
 
 def until(queue: Queue, now: int) -> int:
@@ -48,14 +55,16 @@ def fifo_keys(queues: Iterable[Queue], directory: Directory) -> set[int]:
 
 
 def apply_time(
-    tx: Transaction, found: Rows, aged: Rows, queues: Mapping[int, tuple[Queue, int]], directory: Directory
+    tx: Transaction, found: Rows, hands: Rows, aged: Rows, queues: Mapping[int, tuple[Queue, int]], directory: Directory
 ) -> set[int]:
     """Do what `look` has found; the keys of queues that have more to be done than one step."""
-    kinds: dict[tuple[int, int], list[Row]] = {}
+    kinds: Kinds = {}
     for kind, *facts in found:
         (row,) = tx.adopt([tuple(facts)])
         kinds.setdefault((facts[1], kind), []).append(row)
     unfinished = {key for (key, _), rows in kinds.items() if len(rows) >= STEP}
+    if hands:
+        unfinished |= _open_hands(tx, hands, queues, kinds)
     if aged:
         unfinished |= _open_aged(tx, aged, queues, kinds)
     for key, (queue, now) in queues.items():
@@ -70,19 +79,41 @@ def apply_time(
     return unfinished
 
 
-def _open_aged(
-    tx: Transaction, found: Rows, queues: Mapping[int, tuple[Queue, int]], kinds: dict[tuple[int, int], list[Row]]
-) -> set[int]:
+def _open_hands(tx: Transaction, found: Rows, queues: Mapping[int, tuple[Queue, int]], kinds: Kinds) -> set[int]:
+    """Add what was leased together and has come to its end; the queues of which there may be more."""
+    for row in tx.open_hands(list({(facts[0], facts[1]): facts for facts in found}.values())):
+        queue, now = queues[row.queue]
+        if row.due_at <= now:
+            kinds.setdefault((row.queue, ENDED), []).append(row)
+        elif row.entered_at <= until(queue, now):
+            kinds.setdefault((row.queue, AGED), []).append(row)
+    for (_, kind), rows in kinds.items():
+        if kind == ENDED:
+            rows.sort(key=lambda row: (row.due_at, row.seq))
+    _sort_aged(kinds)
+    return _full(found)
+
+
+def _sort_aged(kinds: Kinds) -> None:
+    for (_, kind), rows in kinds.items():
+        if kind == AGED:
+            rows.sort(key=lambda row: (row.discard_at is not None, row.discard_at or row.entered_at, row.seq))
+
+
+def _full(found: Rows) -> set[int]:
+    """The queues that a look may not have seen the end of."""
+    counts = Counter(facts[0] for facts in found)
+    return {key for key, count in counts.items() if count >= PACKS}
+
+
+def _open_aged(tx: Transaction, found: Rows, queues: Mapping[int, tuple[Queue, int]], kinds: Kinds) -> set[int]:
     """Add what is too old in bundles to what is too old by itself; the queues of which there may be more."""
     for row in tx.open_bundles(found):
         queue, now = queues[row.queue]
         if row.entered_at <= until(queue, now):
             kinds.setdefault((row.queue, AGED), []).append(row)
-    for (_, kind), rows in kinds.items():
-        if kind == AGED:
-            rows.sort(key=lambda row: (row.discard_at is not None, row.discard_at or row.entered_at, row.seq))
-    counts = Counter(queue for queue, _, _ in found)
-    return {key for key, count in counts.items() if count >= STEP // bundles.MOST_MESSAGES}
+    _sort_aged(kinds)
+    return _full(found)
 
 
 def _end_leases(tx: Transaction, queue: Queue, rows: list[Row], directory: Directory, now: int) -> None:

@@ -25,6 +25,8 @@ P = load("porting.sql")
 JOURNAL_LOCK = -1
 STEP = 2_000
 EVENTS = 10_000
+PACKED = {"bundle": "seq", "held": "lease_no"}
+"""Tables whose rows are several messages of a queue, and what tells them apart."""
 MEMORY_MS = DAY
 """How long an arrival is remembered: far longer than it takes to let the sender know."""
 
@@ -33,8 +35,8 @@ _NEWEST = "version = (SELECT max(version) FROM tally AS other WHERE other.queue 
 Traveller = tuple[Any, ...]
 """seq, journey, id, given, size, due_at, entered_at, lease_no, grp, death, content."""
 Cursor = tuple[int, int]
-Versions = dict[int, str]
-"""Of the bundles of a queue, by their seqs: by which transaction each was written."""
+Versions = dict[tuple[str, int], str]
+"""Of the rows of a queue with several messages each, by table and key: by which transaction each was written."""
 Mark = tuple[str, str]
 """The id of a queue that moves, and who moves it."""
 
@@ -113,13 +115,22 @@ class Porting:
             delete = P.delete_copies, {"keys": numbers(keys), "seqs": some}
             await self._copy(target, "message", where, delete, mark)
 
-    async def copy_bundles(self, target: "Porting", key: int, known: Versions, mark: Mark) -> Versions:
-        """Copy the bundles that are not as they are known to be; what is known from then on."""
-        present: Versions = dict(await self._pool.ask_one(P.bundle_versions, key=key))
-        changed = [seq for seq in known.keys() | present.keys() if known.get(seq) != present.get(seq)]
-        for first in range(0, len(changed), STEP):
-            where = f"{_among([key])} AND seq = ANY ('{numbers(changed[first : first + STEP])}'::bigint[])"
-            await self._copy(target, "bundle", where, _erase("bundle", where), mark)
+    async def copy_packs(self, target: "Porting", key: int, known: Versions, mark: Mark) -> Versions:
+        """Copy the rows of several messages each that are not as they are known to be; what is known from then on."""
+        versions = [(table, P.__dict__[f"{table}_versions"]) for table in PACKED]
+        found = await self._pool.ask(*((query, {"key": key}) for _, query in versions))
+        present = {
+            (table, place): version for (table, _), rows in zip(versions, found, strict=True) for place, version in rows
+        }
+        for table, column in PACKED.items():
+            changed = [
+                place
+                for name, place in known.keys() | present.keys()
+                if name == table and known.get((name, place)) != present.get((name, place))
+            ]
+            for first in range(0, len(changed), STEP):
+                where = f"{_among([key])} AND {column} = ANY ('{numbers(changed[first : first + STEP])}'::bigint[])"
+                await self._copy(target, table, where, _erase(table, where), mark)
         return present
 
     async def copy_rest(self, target: "Porting", queues: Sequence[Queue], mark: Mark) -> None:
@@ -176,7 +187,8 @@ class Porting:
         async with self._pool.taken() as connection:
             await _begin(connection, mark)
             gone = await ask(
-                connection, [(sql, {"key": key, "limit": STEP}) for sql in (P.erase_some, P.erase_bundles)]
+                connection,
+                [(sql, {"key": key, "limit": STEP}) for sql in (P.erase_some, P.erase_bundles, P.erase_held)],
             )
             await connection.execute("COMMIT")
             return sum(map(len, gone))

@@ -71,6 +71,14 @@ DELETE FROM bundle WHERE queue = :key AND seq IN (
     SELECT seq FROM bundle WHERE queue = :key ORDER BY seq LIMIT :limit
 ) RETURNING seq;
 
+-- name: erase_held
+DELETE FROM held WHERE queue = :key AND lease_no IN (
+    SELECT lease_no FROM held WHERE queue = :key ORDER BY lease_no LIMIT :limit
+) RETURNING lease_no;
+
+-- name: held_versions
+SELECT lease_no, xmin::text FROM held WHERE queue = :key;
+
 -- name: bundle_versions
 -- A bundle is never changed, only replaced, perhaps by one that begins with the same seq.
 SELECT seq, xmin::text FROM bundle WHERE queue = :key;

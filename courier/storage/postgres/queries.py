@@ -12,7 +12,9 @@ _COLUMNS = re.compile(r"\{(\w+)\}")
 FACTS = "seq, queue, id, state, due_at, attempts, lease_no, entered_at, discard_at, size, grp, origin, death"
 """What decisions are made from; `rows.Row` takes them in this order."""
 WHOLE = f"{FACTS}, content"
-COLUMNS = {"facts": FACTS, "whole": WHOLE}
+HELD = "queue, lease_no, due_at, facts, contents"
+"""What was leased together, as `held.Hand` wants it."""
+COLUMNS = {"facts": FACTS, "whole": WHOLE, "held": HELD}
 
 
 def load(file: str) -> SimpleNamespace:

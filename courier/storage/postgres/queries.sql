@@ -53,6 +53,21 @@ SELECT b.* FROM unnest((:keys)::int[], (:untils)::bigint[]) AS k (queue, until),
     ORDER BY entered_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
 ) AS b;
 
+-- name: due_held
+-- Of what was leased together: leases that ended, and messages that are too old.
+SELECT h.* FROM unnest((:keys)::int[], (:nows)::bigint[], (:untils)::bigint[], (:since)::bigint[])
+    AS k (queue, now, until, since),
+LATERAL (
+    SELECT * FROM (
+        SELECT {held} FROM held WHERE held.queue = k.queue AND due_at <= k.now AND due_at >= k.since
+        ORDER BY due_at LIMIT :step FOR UPDATE SKIP LOCKED
+    ) AS ended
+    UNION ALL SELECT * FROM (
+        SELECT {held} FROM held WHERE held.queue = k.queue AND entered_at <= k.until
+        ORDER BY entered_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
+    ) AS aged
+) AS h;
+
 -- name: next_due
 -- When time will next change each of these queues.
 SELECT k.queue, least(
@@ -62,7 +77,9 @@ SELECT k.queue, least(
      ORDER BY discard_at LIMIT 1),
     (SELECT entered_at FROM message WHERE message.queue = k.queue AND discard_at IS NULL
      ORDER BY entered_at LIMIT 1) + k.retention,
-    (SELECT entered_at FROM bundle WHERE bundle.queue = k.queue ORDER BY entered_at LIMIT 1) + k.retention
+    (SELECT entered_at FROM bundle WHERE bundle.queue = k.queue ORDER BY entered_at LIMIT 1) + k.retention,
+    (SELECT due_at FROM held WHERE held.queue = k.queue ORDER BY due_at LIMIT 1),
+    (SELECT entered_at FROM held WHERE held.queue = k.queue ORDER BY entered_at LIMIT 1) + k.retention
 ) FROM unnest((:keys)::int[], (:retentions)::bigint[]) AS k (queue, retention);
 
 -- name: pending_queues
@@ -73,10 +90,17 @@ WITH RECURSIVE found AS (
     SELECT (SELECT message.queue FROM message WHERE state <> 1 AND message.queue > found.queue
             ORDER BY message.queue LIMIT 1)
     FROM found WHERE found.queue IS NOT NULL
+), holding AS (
+    (SELECT queue FROM held ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT held.queue FROM held WHERE held.queue > holding.queue ORDER BY held.queue LIMIT 1)
+    FROM holding WHERE holding.queue IS NOT NULL
 ) SELECT queue, least(
     (SELECT due_at FROM message WHERE message.queue = found.queue AND state = 0 ORDER BY due_at LIMIT 1),
     (SELECT due_at FROM message WHERE message.queue = found.queue AND state = 2 ORDER BY due_at LIMIT 1)
-) FROM found WHERE queue IS NOT NULL;
+) FROM found WHERE queue IS NOT NULL
+UNION ALL SELECT queue, (SELECT due_at FROM held WHERE held.queue = holding.queue ORDER BY due_at LIMIT 1)
+FROM holding WHERE queue IS NOT NULL;
 
 -- name: ready_queues
 -- Every queue with something to receive.
@@ -199,6 +223,55 @@ SELECT * FROM unnest((:queues)::int[], (:seqs)::bigint[], (:lasts)::bigint[], (:
 DELETE FROM bundle USING unnest((:queues)::int[], (:entered_ats)::bigint[], (:seqs)::bigint[]) AS k (place, at, key)
 WHERE queue = place AND entered_at = at AND seq = key;
 
+-- name: insert_held
+INSERT INTO held (queue, lease_no, due_at, seq, last, entered_at, newest_at, count, bytes, facts, contents)
+SELECT * FROM unnest((:queues)::int[], (:lease_nos)::int[], (:due_ats)::bigint[], (:seqs)::bigint[], (:lasts)::bigint[],
+                     (:entered_ats)::bigint[], (:newest_ats)::bigint[], (:counts)::int[], (:sizes)::bigint[],
+                     (:facts)::bytea[], (:contents)::bytea[]);
+
+-- name: held_facts
+-- What was leased together under these numbers, without what the messages say. `+ 0` keeps the planner to the key.
+SELECT queue, lease_no, due_at, facts, NULL::bytea
+FROM unnest((:queues)::int[], (:lease_nos)::int[]) AS k (place, number)
+JOIN held ON queue = place AND lease_no = number ORDER BY queue, lease_no FOR UPDATE OF held;
+
+-- name: held_whole
+SELECT queue, lease_no, due_at, facts, contents
+FROM unnest((:queues)::int[], (:lease_nos)::int[]) AS k (place, number)
+JOIN held ON queue = place AND lease_no = number ORDER BY queue, lease_no FOR UPDATE OF held;
+
+-- name: change_held
+UPDATE held SET seq = new.seq, last = new.last, entered_at = new.entered_at, newest_at = new.newest_at,
+                count = new.count, bytes = new.bytes, facts = new.facts
+FROM unnest((:queues)::int[], (:lease_nos)::int[], (:seqs)::bigint[], (:lasts)::bigint[], (:entered_ats)::bigint[],
+            (:newest_ats)::bigint[], (:counts)::int[], (:sizes)::bigint[], (:facts)::bytea[])
+    AS new (place, number, seq, last, entered_at, newest_at, count, bytes, facts)
+WHERE held.queue = place AND held.lease_no = number;
+
+-- name: delete_held
+DELETE FROM held USING unnest((:queues)::int[], (:lease_nos)::int[]) AS k (place, number)
+WHERE queue = place AND lease_no = number;
+
+-- name: held_page
+-- What was leased together with messages after (:entered_at, :seq); it may begin before.
+SELECT seq, entered_at, {held} FROM held WHERE held.queue = :queue AND (newest_at, last) > (:entered_at, :seq)
+ORDER BY entered_at, seq LIMIT :limit;
+
+-- name: locked_held_page
+SELECT seq, entered_at, {held} FROM held WHERE held.queue = :queue AND (newest_at, last) > (:entered_at, :seq)
+ORDER BY entered_at, seq LIMIT :limit FOR UPDATE;
+
+-- name: held_of
+-- What was leased together and may hold these messages.
+SELECT {held} FROM held WHERE held.queue = :queue AND EXISTS (
+    SELECT FROM unnest((:seqs)::bigint[]) AS named (number) WHERE number BETWEEN held.seq AND held.last
+);
+
+-- name: locked_held_of
+SELECT {held} FROM held WHERE held.queue = :queue AND EXISTS (
+    SELECT FROM unnest((:seqs)::bigint[]) AS named (number) WHERE number BETWEEN held.seq AND held.last
+) ORDER BY lease_no FOR UPDATE;
+
 -- name: of_id
 -- Messages of one id: the senders' own, and the one that a minted id leads to.
 (SELECT {whole} FROM message WHERE queue = :queue AND given AND id = :id AND seq > :after ORDER BY seq LIMIT :limit)
@@ -287,7 +360,8 @@ DELETE FROM tally WHERE queue = :queue;
 SELECT ready, delayed, leased, bytes, sent, acked, dead, least(
     (SELECT entered_at FROM message WHERE queue = :queue AND discard_at IS NULL ORDER BY entered_at LIMIT 1),
     (SELECT entered_at FROM message WHERE queue = :queue AND discard_at IS NOT NULL ORDER BY entered_at LIMIT 1),
-    (SELECT entered_at FROM bundle WHERE queue = :queue ORDER BY entered_at LIMIT 1)
+    (SELECT entered_at FROM bundle WHERE queue = :queue ORDER BY entered_at LIMIT 1),
+    (SELECT entered_at FROM held WHERE queue = :queue ORDER BY entered_at LIMIT 1)
 ) FROM tally WHERE queue = :queue ORDER BY version DESC LIMIT 1;
 
 -- name: span
@@ -355,7 +429,9 @@ SELECT EXISTS (SELECT FROM message WHERE queue = :queue AND state = 2 AND due_at
     OR EXISTS (SELECT FROM message WHERE queue = :queue AND state = 0 AND due_at <= :now)
     OR EXISTS (SELECT FROM message WHERE queue = :queue AND discard_at IS NOT NULL AND discard_at <= :now)
     OR EXISTS (SELECT FROM message WHERE queue = :queue AND discard_at IS NULL AND entered_at <= :until)
-    OR EXISTS (SELECT FROM bundle WHERE queue = :queue AND entered_at <= :until);
+    OR EXISTS (SELECT FROM bundle WHERE queue = :queue AND entered_at <= :until)
+    OR EXISTS (SELECT FROM held WHERE queue = :queue AND due_at <= :now)
+    OR EXISTS (SELECT FROM held WHERE queue = :queue AND entered_at <= :until);
 
 -- name: slot_owner
 SELECT kind, tenant, id FROM record WHERE slot = :slot;

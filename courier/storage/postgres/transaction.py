@@ -5,7 +5,7 @@ the journal's lock, adds figures and events, and commits. So the one lock that e
 packet is on its way. Where nothing need be asked, that is the only one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -13,7 +13,7 @@ import psycopg
 from courier.core.events import Event
 from courier.core.model import State
 from courier.core.shards import OUTBOX
-from courier.storage.postgres import bundles, writing
+from courier.storage.postgres import bundles, held, writing
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.link import Connection, Rows, Step, ask
 from courier.storage.postgres.marks import Marks
@@ -91,6 +91,11 @@ class Transaction:
         """By queue and seq, bundles that are locked: when the oldest message in it came, and all of them."""
         self._loose: dict[int, Row] = {}
         """Messages of opened bundles that nothing has happened to."""
+        self._hands: dict[held.Place, held.Hand] = {}
+        self._in_hand: dict[int, held.Hand] = {}
+        """By seq, messages of opened hands that nothing has happened to."""
+        self._leased: list[Sequence[Row]] = []
+        """What has just been leased together."""
         self._acked: set[int] = set()
         """Messages that the database has removed already, when it was asked whether they could be."""
 
@@ -167,6 +172,22 @@ class Transaction:
             rows += [row for row in self._opened[queue, seq][1] if row.seq in self._loose]
         return rows
 
+    def open_hands(self, found: Rows) -> list[Row]:
+        """The messages of rows of `held`, which are locked."""
+        rows: list[Row] = []
+        for queue, lease_no, due_at, facts, contents in found:
+            place = queue, lease_no
+            hand = self._hands.get(place)
+            if hand is None:
+                hand = self._hands[place] = held.Hand(place, due_at, facts)
+                for row in hand.rows.values():
+                    self._rows[row.seq] = row
+                    self._in_hand[row.seq] = hand
+            if contents is not None:
+                hand.fill(contents)
+            rows += hand.rows.values()
+        return rows
+
     def adopt_acked(self, found: Rows) -> list[Row]:
         """Rows that were removed when they were asked for; each must be settled by an ack."""
         rows = self.adopt(found)
@@ -188,17 +209,43 @@ class Transaction:
 
     def put(self, row: Row) -> None:
         """Its state, due time, attempts or lease number changed."""
-        if self._loose.pop(row.seq, None) is not None:
-            row.loose = True
+        self._loosen(row)
         if row.state is State.READY:
             self.marks.readied(row.queue, row.due_at)
         if row.seq not in self._transferred:
             self._changed[row.seq] = row
 
+    def _loosen(self, row: Row) -> None:
+        """Take it out of what it is in with others; it is to have a row of its own."""
+        if self._loose.pop(row.seq, None) is not None or self._let_go(row.seq):
+            row.loose = True
+
+    def _let_go(self, seq: int) -> bool:
+        hand = self._in_hand.pop(seq, None)
+        if hand is not None:
+            hand.take(seq)
+        return hand is not None
+
+    def lease(self, rows: Sequence[Row], lease_nos: Iterator[int]) -> None:
+        """Messages of one queue were leased, until the same instant: what comes from bundles stays together."""
+        together = [row for row in rows if row.seq in self._loose]
+        if len(together) < held.LEAST:
+            together = []
+        for part in held.parts(together):
+            lease_no = next(lease_nos)
+            for row in part:
+                row.lease_no = lease_no
+                del self._loose[row.seq]
+            self._leased.append(part)
+        kept = {row.seq for row in together}
+        for row in rows:
+            if row.seq not in kept:
+                row.lease_no += 1
+                self.put(row)
+
     def transfer(self, row: Row) -> None:
         """Its queue changed, and all else with it."""
-        if self._loose.pop(row.seq, None) is not None:
-            row.loose = True
+        self._loosen(row)
         self.marks.readied(row.queue, row.due_at)
         self._changed.pop(row.seq, None)
         self._transferred[row.seq] = row
@@ -208,7 +255,7 @@ class Transaction:
         if seq in self._acked:
             self._acked.discard(seq)
             self._wrote = True
-        elif self._loose.pop(seq, None) is None and not row.loose:
+        elif self._loose.pop(seq, None) is None and not self._let_go(seq) and not row.loose:
             self._gone.append(seq)
         self._rows.pop(seq, None)
         self._changed.pop(seq, None)
@@ -272,7 +319,7 @@ class Transaction:
         return wrote
 
     def _writes(self) -> list[Step]:
-        steps = self._bundle_writes()
+        steps = self._bundle_writes() + self._held_writes()
         if self._gone:
             steps.append((Q.delete_messages, {"seqs": numbers(self._gone)}))
         new = self._new + [writing.whole(row) for row in self._loosened()]
@@ -310,6 +357,18 @@ class Transaction:
         if self._waiting:
             steps.append(bundles.insert(self._waiting))
         self._waiting = {}
+        return steps
+
+    def _held_writes(self) -> list[Step]:
+        touched = {place: hand for place, hand in self._hands.items() if hand.is_touched}
+        steps = list(held.write(touched))
+        for place, hand in touched.items():
+            hand.is_touched = False
+            if not hand.rows:
+                del self._hands[place]
+        if self._leased:
+            steps.append(held.insert(self._leased))
+            self._leased = []
         return steps
 
     def _loosened(self) -> list[Row]:

@@ -87,7 +87,7 @@ class Move:
 
     async def _copy_all(self, source: Engine, target: Engine) -> None:
         self._change(total_count=await source.porting.count(self._keys))
-        await self._copy_bundles(source, target)
+        await self._copy_packs(source, target)
         for key in self._keys:
             after: Position | None = START
             while after is not None:
@@ -95,16 +95,16 @@ class Move:
                 self._change(copied_count=self._relocation.copied_count + count)
                 await self._beat()
 
-    async def _copy_bundles(self, source: Engine, target: Engine) -> None:
+    async def _copy_packs(self, source: Engine, target: Engine) -> None:
         for key, known in self._versions.items():
-            self._versions[key] = await source.porting.copy_bundles(target.porting, key, known, self._mark)
+            self._versions[key] = await source.porting.copy_packs(target.porting, key, known, self._mark)
 
     async def _catch_up(self, source: Engine, target: Engine, offset: int) -> int:
         """Copy again what has changed, until that is little; the offset up to which it is done."""
         for _ in range(MOST_ROUNDS):
             seqs, offset = await source.porting.touched(offset, self._ids)
             await source.porting.copy_named(target.porting, self._keys, seqs, self._mark)
-            await self._copy_bundles(source, target)
+            await self._copy_packs(source, target)
             await self._beat()
             if len(seqs) <= LITTLE:
                 break
@@ -139,7 +139,7 @@ class Move:
         seqs += await ported.arrived_since(self._keys, started_at - MINUTE)
         seqs += await target.porting.delayed(self._keys, self._clock.now() + MINUTE)
         await ported.copy_named(target.porting, self._keys, sorted(set(seqs)), self._mark)
-        await self._copy_bundles(source, target)
+        await self._copy_packs(source, target)
         await ported.copy_rest(target.porting, self._family, self._mark)
         if any(queue.kind is Kind.FIFO for queue in self._family):
             await self._keep_order(source, target)

@@ -76,6 +76,29 @@ CREATE TABLE bundle (
 ALTER TABLE bundle ALTER COLUMN content SET STORAGE EXTERNAL;
 CREATE INDEX bundle_age ON bundle (queue, entered_at, seq);
 
+-- Messages that were taken out of bundles together and are leased under one number, which with the queue makes their
+-- receipts. A single message that something happens to leaves it: acked ones are gone, others become rows of `message`.
+CREATE TABLE held (
+    queue      INTEGER NOT NULL,
+    lease_no   INTEGER NOT NULL,
+    due_at     BIGINT NOT NULL,   -- when the lease ends
+    seq        BIGINT NOT NULL,   -- the lowest in it
+    last       BIGINT NOT NULL,   -- the highest
+    entered_at BIGINT NOT NULL,   -- of the oldest
+    newest_at  BIGINT NOT NULL,
+    count      INTEGER NOT NULL,
+    bytes      BIGINT NOT NULL,
+    facts      BYTEA NOT NULL,    -- see held.py
+    contents   BYTEA NOT NULL,
+    PRIMARY KEY (queue, lease_no)
+) WITH (
+    toast_tuple_target = 8160,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
+);
+ALTER TABLE held ALTER COLUMN facts SET STORAGE EXTERNAL, ALTER COLUMN contents SET STORAGE EXTERNAL;
+CREATE INDEX held_due ON held (queue, due_at);
+CREATE INDEX held_age ON held (queue, entered_at, seq);
+
 -- The exact figures of a queue: its newest row. Each commit adds one and removes the one before; looked at from the
 -- newest end it costs the same however many dead rows an open transaction holds back.
 CREATE TABLE tally (
