@@ -60,21 +60,19 @@ def run(
 ) -> None:
     """Bring the tables up to date and return, or go on every so often until it is `stopping`."""
     keeper = _Keeper(job, report)
-    spark.streams.addListener(keeper)
     try:
         query = _start(spark, job, every_ms)
-        _await_end(query, stopping)
+        _await_end(query, keeper, stopping)
         keeper.catch_up(query)
     except StreamingQueryException as error:
         raise PipelineFailed(reason_of(error)) from error
-    finally:
-        spark.streams.removeListener(keeper)
 
 
-def _await_end(query: StreamingQuery, stopping: Callable[[], bool]) -> None:
+def _await_end(query: StreamingQuery, keeper: "_Keeper", stopping: Callable[[], bool]) -> None:
     """Until all is done, or it is told to stop: then the batch in hand is finished, if that does not take too long."""
     patience = PATIENCE_S / LOOK_S
     while not query.awaitTermination(LOOK_S):
+        keeper.catch_up(query)
         if stopping():
             patience -= 1
             if patience < 0 or not query.status["isTriggerActive"]:
@@ -115,7 +113,11 @@ def _start(spark: SparkSession, job: Job, every_ms: int | None) -> StreamingQuer
 
 
 class _Keeper(CursorKeeper):
-    """Moves the cursor once Spark has committed a batch, and tells how it goes."""
+    """Moves the cursor once Spark has committed a batch, and tells how it goes.
+
+    It looks for itself, not as a listener: a client of Spark Connect that takes a listener away while an event is on
+    its way waits for ever.
+    """
 
     def __init__(self, job: Job, report: Callable[[Progress], None]) -> None:
         super().__init__(job.journal, job.cursor)
@@ -124,13 +126,14 @@ class _Keeper(CursorKeeper):
         self._oldest = oldest_of(job.journal.spans())
 
     def keep(self, progress: Any) -> None:
-        super().keep(progress)
+        """A batch that was heard of before is not news, nor is a look that found none."""
         if progress.numInputRows and progress.batchId > self._told:
+            super().keep(progress)
             self._told = progress.batchId
             self._report(_read_progress(progress, self._oldest))
 
     def catch_up(self, query: StreamingQuery) -> None:
-        """Hear at the end of a query what Spark has not yet passed on: it lets its listeners wait."""
+        """Hear of the batches that have ended since."""
         for progress in query.recentProgress:
             self.keep(progress)
 

@@ -329,6 +329,19 @@ async def test_data_from_before_there_were_claims_can_be_used(tmp_path: Path) ->
         assert await rig.store.check() == []
 
 
+async def test_a_message_from_before_is_found_by_the_id_that_it_was_given_then(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        await rig.send("orders", b"old")
+    with sqlite3.connect(tmp_path / "courier.db") as db:
+        db.execute("UPDATE message SET id = ?, given = 0", ("5" * 32,))
+        db.execute("PRAGMA user_version = 2")
+    db.close()
+    async with opened(tmp_path) as rig:
+        (found,) = await rig.browse("orders", id="5" * 32)
+        assert found.body == b"old"
+
+
 async def test_a_lease_without_end_that_no_claim_knows_of_is_found(tmp_path: Path) -> None:
     async with opened(tmp_path) as rig:
         await rig.create("orders")
