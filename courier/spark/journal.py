@@ -111,14 +111,16 @@ class Journal(NamedTuple):
         """The wanted events of `start` up to `stop`; raises DataLoss when the server no longer has them."""
         patience = Patience(self.url)
         while start < stop:
+            begun = start
             try:
                 for batch, following in self._stream(start, stop, wanted):
-                    if following <= start:
-                        raise OSError(f"the journal ends at offset {following}, before {stop}")
-                    start = following
-                    patience.renew()
+                    start = max(start, following)
+                    if start > begun:
+                        patience.renew()
                     if batch is not None:
                         yield batch
+                if start == begun:
+                    raise OSError(f"the journal ends at offset {start}, before {stop}")
             except (OSError, HTTPException) as error:
                 patience.wait(error)
 
@@ -192,7 +194,7 @@ def _of_segment(response: HTTPResponse, start: int, wanted: Wanted) -> Iterator[
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     offset, stop = int(response.headers["courier-first"]), int(response.headers["courier-next"])
-    with pq.ParquetFile(pa.BufferReader(response.read())) as file:
+    with pq.ParquetFile(pa.BufferReader(response.read()), pre_buffer=False) as file:  # all of it is here
         for group in range(file.num_row_groups):
             count = file.metadata.row_group(group).num_rows
             begin, end = max(start, offset), min(stop, offset + count)
