@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv pip
 TESTS ?= tests
+# Spark starts many Pythons, and each would compile what it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 
 help: ## Print this help

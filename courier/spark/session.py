@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -62,6 +63,8 @@ def open_session(where: str = LOCAL, *, name: str = "courier", conf: Mapping[str
     else:
         _require_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever `python3` there is
+        if where.startswith("local") and (home := _light_home()) is not None:
+            os.environ.setdefault("SPARK_HOME", str(home))
         builder = SparkSession.builder.master(where).appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -77,6 +80,25 @@ def reason_of(error: BaseException) -> str:
     lines = [line.strip() for line in (text or str(error)).splitlines()]
     told = [line.partition(": ")[2] for line in lines if line.startswith("courier.") and ": " in line]
     return told[-1] if told else next((line for line in lines if line), type(error).__name__)
+
+
+def _light_home() -> Path | None:
+    """A home of Spark without its Python sources in a zip, which each worker would compile anew when it starts.
+
+    Workers of this machine run this Python and have the sources from where it has them.
+    """
+    installed = Path(pyspark.__file__).parent
+    home = Path(sys.prefix) / "var" / f"spark-{pyspark.__version__}"
+    if os.environ["PYSPARK_PYTHON"] != sys.executable or not (installed / "jars").is_dir():
+        return None
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        for name in ("bin", "jars"):
+            with contextlib.suppress(FileExistsError):
+                (home / name).symlink_to(os.path.relpath(installed / name, home))
+    except OSError:  # installed by somebody else: it works without, only later
+        return None
+    return home
 
 
 def _require_java() -> None:

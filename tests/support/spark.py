@@ -8,6 +8,7 @@ import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 CLASSES = Path(sys.prefix) / f"spark-{version('pyspark')}.jsa"
@@ -66,7 +67,11 @@ def _lay_out_classes() -> None:
         counts = rows.groupBy("kind").count().writeStream.outputMode("complete").format("memory").queryName("counts")
         counts.option("checkpointLocation", str(place / "c")).trigger(availableNow=True).start().awaitTermination()
         spark.table("counts").mapInArrow(lambda batches: batches, "kind LONG, count LONG").toArrow()
+        gateway: Any = spark.sparkContext._gateway
         spark.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # which ends it, and then it writes
+        gateway.proc.wait()
 
 
 if __name__ == "__main__":
