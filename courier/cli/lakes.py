@@ -12,7 +12,7 @@ from courier.cli.exits import Exit, Failure
 from courier.cli.progress import Progress
 from courier.cli.quantities import show_count
 from courier.cli.screen import Screen
-from courier.cli.spark import SPARK, Spark
+from courier.cli.spark import require_spark
 
 SPARK_LOG = Path("_logs") / "spark.log"
 """What Spark itself has to say, below the lake."""
@@ -33,19 +33,20 @@ def only_writer(lake: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def compact(*, lake: LakePlace = None, spark: Spark = SPARK, json: Output = False) -> None:
+def compact(*, lake: LakePlace = None, json: Output = False) -> None:
     """Make few large files of the many small ones that frequent runs leave, without changing a row."""
     screen, place = Screen(json=json), lake_directory(lake)
     if not place.is_dir():
         raise Failure(f"there is no lake in {place}", Exit.NOT_FOUND)
-    with only_writer(place), spark.session("courier compact", log=place / SPARK_LOG, screen=screen) as session:
-        from courier.spark.lake import kept_lake  # noqa: PLC0415 - loads Spark
+    require_spark()
+    with only_writer(place):
+        from courier.spark.lake import kept_store  # noqa: PLC0415 - loads Spark's modules, but starts none
         from courier.spark.refreshing import TABLES  # noqa: PLC0415
 
-        counts = {}
+        store, counts = kept_store(place), {}
         with Progress("compacting", unit="table", total=len(TABLES), json=json) as progress:
             for table in TABLES:
-                counts[table] = kept_lake(session, place).store.compact(table)
+                counts[table] = store.compact(table)
                 progress.advance(table=table)
     before, after = (sum(pair[side] for pair in counts.values()) for side in (0, 1))
     sentence = f"{show_count(before, 'file')} in {place} became {show_count(after, 'file')}"

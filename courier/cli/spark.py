@@ -34,8 +34,7 @@ class Spark:
     def session(self, name: str, *, log: Path, screen: Screen) -> Iterator["Session"]:
         """A session for a job; what Spark itself has to say goes into the log. A failure is one sentence."""
         where = self.where()
-        if importlib.util.find_spec("pyspark") is None:
-            raise Failure("this needs Spark: install courier[spark] and Java 17 or newer")
+        require_spark()
         from courier.spark.session import NoSpark, open_session, telling  # noqa: PLC0415 - loads Spark
 
         screen.note("starting Spark")
@@ -58,6 +57,11 @@ class Spark:
                 f"--remote is {self.remote!r}; give the address of a Spark Connect server, such as sc://host:15002"
             )
         return self.remote or self.master or LOCAL
+
+
+def require_spark() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise Failure("this needs Spark: install courier[spark] and Java 17 or newer")
 
 
 SPARK = Spark()

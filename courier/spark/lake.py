@@ -31,7 +31,7 @@ class Lake:
         self.spark = spark
         self.root = root.absolute()
         self.terms = terms or Terms()
-        self.store: TableStore = open_store(self.terms.format, spark, self.root)
+        self.store: TableStore = open_store(self.terms.format, self.root)
 
     @property
     def checkpoint(self) -> Path:
@@ -62,11 +62,11 @@ def open_lake(spark: SparkSession, root: Path, terms: Terms) -> Lake:
     return Lake(spark, root, Terms(known["format"]))
 
 
-def kept_lake(spark: SparkSession, root: Path) -> Lake:
-    """A lake that has been begun, as its note says; one without is empty."""
+def kept_store(root: Path) -> TableStore:
+    """The tables of a lake that has been begun, as its note says; one without is empty."""
     note = root / NOTE
     known = json.loads(note.read_text()) if note.exists() else Terms()._asdict()
-    return Lake(spark, root, Terms(known["format"]))
+    return open_store(known["format"], root.absolute())
 
 
 def _query_of(root: Path) -> str | None:

@@ -56,12 +56,13 @@ def job_environ() -> dict[str, str]:
 
 def _lay_out_classes() -> None:
     """Have a Spark do a little of everything and write down, when it ends, which classes that took."""
-    from courier.spark.session import open_session
+    from courier.spark.session import open_session, telling
 
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join((f"-XX:ArchiveClassesAtExit={CLASSES}", *SMALL))
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        spark = open_session("local[2]", name="classes", conf=quick_conf(place) | FEW_ROWS)
+        with telling(place / "spark.log"):
+            spark = open_session("local[2]", name="classes", conf=quick_conf(place) | FEW_ROWS)
         spark.range(10).selectExpr("id", "id % 3 AS kind").write.parquet(str(place / "rows"))
         rows = spark.readStream.schema("id LONG, kind LONG").parquet(str(place / "rows"))
         counts = rows.groupBy("kind").count().writeStream.outputMode("complete").format("memory").queryName("counts")

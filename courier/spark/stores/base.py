@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 PARQUET, DELTA = "parquet", "delta"
@@ -43,9 +42,6 @@ class TableStore(Protocol):
     def part_files(self, table: str, parts: Iterable[Part]) -> dict[Part, list[Path]]:
         """The files of those of the parts that there are."""
 
-    def read(self, table: str, schema: StructType, parts: Iterable[Part] | None = None) -> DataFrame:
-        """The rows of a table, or of some of its parts; a column that a file lacks is null."""
-
     def parts(self, table: str) -> list[Part]:
         """The parts that there are, in order."""
 
@@ -56,12 +52,12 @@ class TableStore(Protocol):
         """Make few files of many small ones; returns how many there were before and after."""
 
 
-def open_store(kind: str, spark: SparkSession, root: Path) -> TableStore:
+def open_store(kind: str, root: Path) -> TableStore:
     """The store of a format; Delta's needs the extra."""
     if kind == DELTA:
         from courier.spark.stores.delta import DeltaStore  # noqa: PLC0415 - an extra that many do without
 
-        return DeltaStore(spark, root)
+        return DeltaStore(root)
     from courier.spark.stores.parquet import ParquetStore  # noqa: PLC0415
 
-    return ParquetStore(spark, root)
+    return ParquetStore(root)

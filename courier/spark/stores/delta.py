@@ -15,7 +15,6 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -29,8 +28,7 @@ APP = "courier-pipeline"
 class DeltaStore:
     """Needs the extra `delta`."""
 
-    def __init__(self, spark: SparkSession, root: Path) -> None:
-        self._spark = spark
+    def __init__(self, root: Path) -> None:
         self.root = root
 
     # -- logs -------------------------------------------------------------------------------------------------
@@ -68,14 +66,6 @@ class DeltaStore:
             if _part_of(path) in wanted:
                 found.setdefault(_part_of(path), []).append(self.root / table / path)
         return found
-
-    def read(self, table: str, schema: StructType, parts: Iterable[Part] | None = None) -> DataFrame:
-        base, wanted = self.root / table, None if parts is None else set(parts)
-        files = [path for path in self._files(table) if wanted is None or _part_of(path) in wanted]
-        if not files:
-            return self._spark.createDataFrame([], schema)
-        reader = self._spark.read.schema(schema).option("basePath", str(base))
-        return reader.parquet(*(str(base / file) for file in files)).select(*schema.names)
 
     def parts(self, table: str) -> list[Part]:
         return sorted({_part_of(path) for path in self._files(table)})

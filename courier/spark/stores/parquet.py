@@ -7,7 +7,6 @@ half of anything.
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from courier.spark.stores import swapping
@@ -18,8 +17,7 @@ from courier.spark.stores.staging import STAGING, clear, draft, join, staged_par
 class ParquetStore:
     """The format that needs nothing else."""
 
-    def __init__(self, spark: SparkSession, root: Path) -> None:
-        self._spark = spark
+    def __init__(self, root: Path) -> None:
         self.root = root
 
     # -- logs -------------------------------------------------------------------------------------------------
@@ -68,14 +66,6 @@ class ParquetStore:
 
     def _file(self, table: str, part: Part) -> Path:
         return self.root / table / part / f"{table.lstrip('_')}.parquet"
-
-    def read(self, table: str, schema: StructType, parts: Iterable[Part] | None = None) -> DataFrame:
-        base = self.root / table
-        wanted = self.parts(table) if parts is None else sorted(set(parts) & set(self.parts(table)))
-        if not wanted:
-            return self._spark.createDataFrame([], schema)
-        reader = self._spark.read.schema(schema).option("basePath", str(base))
-        return reader.parquet(*(str(base / part) for part in wanted)).select(*schema.names)
 
     def parts(self, table: str) -> list[Part]:
         base = self.root / table
