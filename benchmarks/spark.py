@@ -18,7 +18,7 @@ from courier.journal.schema import spark_schema
 from courier.spark.session import open_session, telling
 
 ROUNDS = 5
-WARM_UPS = 4
+WARM_UPS = 2
 """Turns of each before any counts: Java compiles, and compiles better, what it has run a few times."""
 
 

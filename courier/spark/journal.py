@@ -29,6 +29,7 @@ READ_BYTES = 1024 * 1024
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
+SMALL_REST = 4
 MOST_OFFSETS = 1_000_000
 """As many as the server puts into one answer."""
 
@@ -232,5 +233,8 @@ class Patience:
 
 
 def ranges(start: int, stop: int, step: int) -> Sequence[tuple[int, int]]:
-    """`start` up to `stop` in pieces of `step`."""
-    return [(begin, min(begin + step, stop)) for begin in range(start, stop, step)]
+    """`start` up to `stop` in pieces of `step`; a small rest goes with the last: a task of its own costs more."""
+    pieces = [(begin, min(begin + step, stop)) for begin in range(start, stop, step)]
+    if len(pieces) > 1 and pieces[-1][1] - pieces[-1][0] < step // SMALL_REST:
+        pieces[-2:] = [(pieces[-2][0], stop)]
+    return pieces
