@@ -1,9 +1,11 @@
 """Offsets of one shard and of several, without Spark."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from courier.core.shards import STEP
-from courier.spark.journal import Journal, Span
+from courier.spark.journal import SMALL_REST, Journal, Span, ranges
 from courier.spark.offsets import advance, backlog, check_position, locate, read_offsets, stretches
 from courier.spark.options import OptionError, read_options
 
@@ -75,3 +77,13 @@ def test_the_backlog_is_the_distance_in_all_shards() -> None:
     end, newest = read_offsets(f'{{"0": 4, "1": {STEP}}}'), read_offsets(f'{{"0": 10, "1": {STEP + 5}}}')
     assert backlog(end, newest) == 11
     assert read_offsets("null") == read_offsets(None) == {}
+
+
+@given(start=st.integers(0, 10**6), count=st.integers(0, 10**4), step=st.integers(1, 10**4))
+def test_pieces_of_a_stretch_follow_each_other_and_none_is_hardly_worth_a_task(
+    start: int, count: int, step: int
+) -> None:
+    pieces = ranges(start, start + count, step)
+    assert [offset for begin, stop in pieces for offset in range(begin, stop)] == list(range(start, start + count))
+    assert all(stop - begin < step + max(1, step // SMALL_REST) for begin, stop in pieces)
+    assert all(stop - begin >= step // SMALL_REST for begin, stop in pieces[1:])

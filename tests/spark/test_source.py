@@ -83,7 +83,7 @@ def test_arrow_and_spark_have_one_schema(spark: SparkSession) -> None:
 def test_events_are_read_as_they_happened_from_segments_and_journal(bench: Bench) -> None:
     bench.send(2_500)
     frame = bench.read(startingOffset=bench.start, rowsPerPartition=600)
-    assert frame.rdd.getNumPartitions() == 5
+    assert frame.rdd.getNumPartitions() == 4  # a small rest goes with the last
     rows = sorted(frame.collect(), key=lambda row: row.offset)
     assert [row.offset for row in rows] == list(range(bench.start, bench.start + 2_501))
     assert [row.kind for row in rows[:2]] == ["queue_added", "sent"]
