@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.killing import dice, run_through
-from tests.spark.test_read_kills import BATCHES, DRIVER_KILLS, MESSAGES, body_of, send_all
+from tests.spark.test_read_kills import BATCHES, MESSAGES, body_of, send_all
 from tests.support.server import ServerProcess, start_server
 from tests.support.stores import check
 
@@ -25,14 +25,14 @@ def everything_in(server: ServerProcess, queue: str) -> list[tuple[str, int]]:
         after = f"&after={page['next']}"
 
 
-def test_a_queue_is_carried_into_another_exactly_through_kills(tmp_path: Path, engine: str) -> None:
+def test_a_queue_is_carried_into_another_exactly_through_eight_kills(tmp_path: Path, engine: str) -> None:
     count = MESSAGES[engine]
     with start_server(tmp_path, engine=engine) as server:
         send_all(server, "orders", count)
         assert server.session.post(f"{server.url}{QUEUES}", json={"name": "copies"}, timeout=30).status_code == 201
         out = tmp_path / "out"
         command = ["-m", "tests.spark.jobs.carry_messages", "local[2]", server.url, server.token, "orders", "copies"]
-        kills = dice(2, batches=BATCHES, drivers=DRIVER_KILLS[engine])
+        kills = dice(2, batches=BATCHES)
         log = tmp_path / "job.log"
         run_through([*command, str(count // BATCHES), str(out)], out / "checkpoint", server, kills, log=log)
         found = everything_in(server, "copies")

@@ -56,6 +56,10 @@ class Batch:
         self._outcomes: list[Any] = [None] * len(orders)
         self._queues = self._reached()
         self._rows: dict[int, Row] = {}
+        self._plain: list[tuple[Queue, int, Token]] = []
+        self._named: set[int] = set()
+        self._held: list[Token] = []
+        self._held_whole = False
         self._memory: Memory = {}
         self._own_seqs: list[int] = []
         self._unfinished: set[int] = set()
@@ -93,12 +97,14 @@ class Batch:
         if self._queues:
             whole = {key for order in self._orders if isinstance(order, Pass) for key in order.keys}
             asked["hands"], asked["due"], asked["aged"] = passing.look(self._tx, self._queues, whole=whole)
-        if places := self._held_places():
-            asked["held"] = held.named(places, whole=not self._only_acks())
-        if acks := self._plain_acks():
-            asked["acks"] = Q.ack, acks
-        if seqs := self._named_seqs():
-            asked["named"] = Q.named, {"seqs": numbers(seqs)}
+        self._sort_tokens()
+        if self._held:
+            places = {(key, lease_no) for key, _, lease_no in self._held}
+            asked["held"] = held.named(places, whole=self._held_whole)
+        if self._plain:
+            asked["acks"] = Q.ack, self._plain_acks()
+        if self._named:
+            asked["named"] = Q.named, {"seqs": numbers(self._named)}
         if count := self._seqs_wanted(in_order=bool(fifo_keys)):
             asked["seqs"] = Q.next_seqs, {"count": self._seqs.ahead(count)}
         if keys := self._dedup_keys():
@@ -146,51 +152,34 @@ class Batch:
     def _parcel_count(self) -> int:
         return sum(order.weight for order in self._orders if isinstance(order, Send))
 
-    def _settles(self) -> Iterator[tuple[Settle, Queue, int]]:
-        """Settlements, each with its queue as it is and the latest now."""
+    def _sort_tokens(self) -> None:
+        """Receipts by how their messages are found: removed at once, by rows of their own, or among those that they
+        were leased with, at least at first."""
         for order in self._orders:
-            if isinstance(order, Settle) and order.queue.key in self._queues:
-                yield order, *self._queues[order.queue.key]
-
-    def _tokens(self, *, plain: bool) -> list[tuple[Queue, int, Token]]:
-        """Receipts of messages of their own; the plain ones are acks of messages of no group."""
-        found = []
-        for order, queue, now in self._settles():
+            if not isinstance(order, Settle) or order.queue.key not in self._queues:
+                continue
+            queue, now = self._queues[order.queue.key]
             can_be_plain = self._short_acks and queue.kind is Kind.STANDARD
             for settlement, token in zip(order.settlements, order.tokens, strict=True):
-                if token is None or token[2] >= held.FIRST_NO:
+                if token is None or token[0] != queue.key:
                     continue
-                if (can_be_plain and type(settlement) is Ack) is plain:
-                    found.append((queue, now, token))
-        return found
-
-    def _held_tokens(self) -> Iterator[Token]:
-        """Receipts of messages that were leased together with others, at least at first."""
-        for order, queue, _ in self._settles():
-            for token in order.tokens:
-                if token is not None and token[2] >= held.FIRST_NO and token[0] == queue.key:
-                    yield token
-
-    def _held_places(self) -> set[held.Place]:
-        return {(key, lease_no) for key, _, lease_no in self._held_tokens()}
-
-    def _only_acks(self) -> bool:
-        return all(type(settlement) is Ack for order, _, _ in self._settles() for settlement in order.settlements)
+                is_ack = type(settlement) is Ack
+                if token[2] >= held.FIRST_NO:
+                    self._held.append(token)
+                    self._held_whole = self._held_whole or not is_ack
+                elif can_be_plain and is_ack:
+                    self._plain.append((queue, now, token))
+                else:
+                    self._named.add(token[1])
 
     def _plain_acks(self) -> dict[str, str]:
-        acks = [(queue, now, token) for queue, now, token in self._tokens(plain=True) if token[0] == queue.key]
-        if not acks:
-            return {}
         return {
-            "seqs": numbers(token[1] for _, _, token in acks),
-            "keys": numbers(token[0] for _, _, token in acks),
-            "lease_nos": numbers(token[2] for _, _, token in acks),
-            "nows": numbers(now for _, now, _ in acks),
-            "untils": numbers(passing.until(queue, now) for queue, now, _ in acks),
+            "seqs": numbers(token[1] for _, _, token in self._plain),
+            "keys": numbers(token[0] for _, _, token in self._plain),
+            "lease_nos": numbers(token[2] for _, _, token in self._plain),
+            "nows": numbers(now for _, now, _ in self._plain),
+            "untils": numbers(passing.until(queue, now) for queue, now, _ in self._plain),
         }
-
-    def _named_seqs(self) -> set[int]:
-        return {token[1] for _, _, token in self._tokens(plain=False)}
 
     def _parcels(self) -> Iterator[Parcel]:
         return itertools.chain.from_iterable(order.parcels for order in self._orders if isinstance(order, Send))
@@ -241,7 +230,7 @@ class Batch:
         """Messages whose ack did not go the shortest way, where it may still count."""
         late = {
             token[1]
-            for queue, _, token in self._tokens(plain=True)
+            for queue, _, token in self._plain
             if token[1] not in self._rows and queue.settings.late_ack is not LateAck.REFUSE
         }
         if late:
@@ -249,7 +238,7 @@ class Batch:
 
     async def _find_parted(self) -> None:
         """Messages that were leased with others and have a row of their own by now."""
-        parted = {seq for _, seq, _ in self._held_tokens() if seq not in self._rows}
+        parted = {seq for _, seq, _ in self._held if seq not in self._rows}
         if parted:
             self._rows.update((row.seq, row) for row in await self._tx.load_named(parted))
 

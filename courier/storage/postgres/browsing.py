@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from courier.core.errors import Invalid
 from courier.core.events import EventKind
@@ -45,7 +44,7 @@ async def browse(
         bundled, leased, own = found
         packs = [
             [((entered_at, seq), bundles.unpack(key, content)) for key, seq, entered_at, content in bundled],
-            [((entered_at, seq), _read_hand(facts)) for seq, entered_at, *facts in leased],
+            [((entered_at, seq), held.unpack(*facts)) for seq, entered_at, *facts in leased],
         ]
         rows, is_end = merge(_read_all(own), packs, after, CHUNK)
         for row in rows:
@@ -116,7 +115,7 @@ def of_id(found: Sequence[Rows], message_id: str) -> list[Row]:
     """What the answers hold of that id."""
     bundled, leased, own = found
     packed = [row for key, _, content in bundled for row in bundles.unpack(key, content)]
-    packed += [row for facts in leased for row in _read_hand(facts)]
+    packed += [row for facts in leased for row in held.unpack(*facts)]
     rows = {row.seq: row for row in (*packed, *_read_all(own)) if row.id == message_id}
     return [rows[seq] for seq in sorted(rows)]
 
@@ -140,11 +139,6 @@ def has_attribute(message: Message, where: Filter) -> bool:
 
 def _read_all(found: Rows) -> list[Row]:
     return [read(facts) for facts in found]
-
-
-def _read_hand(facts: Sequence[Any]) -> list[Row]:
-    queue, lease_no, due_at, packed, contents = facts
-    return held.unpack((queue, lease_no), due_at, packed, contents)
 
 
 def _cursor(row: Row) -> str:

@@ -115,7 +115,7 @@ async def _held(connection: Connection) -> list[str]:
         async for queue, lease_no, due_at, facts, contents, *stored in cursor:
             where = f"what queue {queue} has leased under {lease_no}"
             try:
-                rows = held.unpack((queue, lease_no), due_at, facts, contents)
+                rows = held.unpack(queue, lease_no, due_at, facts, contents)
             except (msgspec.DecodeError, IndexError):
                 return [f"{where} cannot be read"]
             seqs = [row.seq for row in rows]

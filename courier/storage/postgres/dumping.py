@@ -92,7 +92,7 @@ class PostgresDump:
         queue, number = map(int, place.split("-")) if kind == "h" else (-(2**31), 0)
         while found := await self._held(queue, number):
             queue, number = found[-1][:2]
-            yield [_packed(row) for facts in found for row in _of_hand(facts)], f"h:{queue}-{number}"
+            yield [_packed(row) for facts in found for row in held.unpack(*facts)], f"h:{queue}-{number}"
 
     async def _held(self, queue: int, number: int) -> list[tuple[Any, ...]]:
         query = f"SELECT {HELD} FROM held WHERE (queue, lease_no) > (%s, %s) ORDER BY queue, lease_no LIMIT %s"  # noqa: S608
@@ -113,7 +113,7 @@ class PostgresDump:
                 found += [_packed(row) for row in unpack(queue, content) if row.seq in left]
             query = f"SELECT {HELD} FROM held WHERE last >= %s AND seq <= %s"  # noqa: S608 - ours
             for facts in await self._ask(query, min(left), max(left)):
-                found += [_packed(row) for row in _of_hand(facts) if row.seq in left]
+                found += [_packed(row) for row in held.unpack(*facts) if row.seq in left]
         return found
 
     async def delayed_until(self, at: int) -> list[int]:
@@ -207,11 +207,6 @@ def _message(
         bytes(id_).decode(), held.content_type, held.attributes, None if grp is None else bytes(grp).decode(),
         held.trace, origin, None if death is None else bytes(death), held.body,
     )  # fmt: skip
-
-
-def _of_hand(facts: tuple[Any, ...]) -> list[Row]:
-    queue, lease_no, due_at, packed, contents = facts
-    return held.unpack((queue, lease_no), due_at, packed, contents)
 
 
 def _packed(row: Row) -> DumpedMessage:

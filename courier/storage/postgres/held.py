@@ -79,9 +79,9 @@ class Hand:
         self.is_touched = True
 
 
-def unpack(place: Place, due_at: int, facts: bytes, contents: bytes) -> list[Row]:
+def unpack(queue: int, lease_no: int, due_at: int, facts: bytes, contents: bytes) -> list[Row]:
     """The messages of a row, for somebody who only looks."""
-    hand = Hand(place, due_at, facts)
+    hand = Hand((queue, lease_no), due_at, facts)
     hand.fill(contents)
     return list(hand.rows.values())
 

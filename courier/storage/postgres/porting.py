@@ -35,8 +35,10 @@ _NEWEST = "version = (SELECT max(version) FROM tally AS other WHERE other.queue 
 Traveller = tuple[Any, ...]
 """seq, journey, id, given, size, due_at, entered_at, lease_no, grp, death, content."""
 Cursor = tuple[int, int]
-Versions = dict[tuple[str, int], str]
-"""Of the rows of a queue with several messages each, by table and key: by which transaction each was written."""
+Versions = dict[str, dict[int, str]]
+"""Of the rows of a queue with several messages each, by table and key: by which transaction each was written.
+
+A bundle is never changed, only replaced, perhaps by one that begins with the same seq."""
 Mark = tuple[str, str]
 """The id of a queue that moves, and who moves it."""
 
@@ -117,17 +119,13 @@ class Porting:
 
     async def copy_packs(self, target: "Porting", key: int, known: Versions, mark: Mark) -> Versions:
         """Copy the rows of several messages each that are not as they are known to be; what is known from then on."""
-        versions = [(table, P.__dict__[f"{table}_versions"]) for table in PACKED]
-        found = await self._pool.ask(*((query, {"key": key}) for _, query in versions))
-        present = {
-            (table, place): version for (table, _), rows in zip(versions, found, strict=True) for place, version in rows
-        }
+        present: Versions = {}
         for table, column in PACKED.items():
-            changed = [
-                place
-                for name, place in known.keys() | present.keys()
-                if name == table and known.get((name, place)) != present.get((name, place))
-            ]
+            query = f"SELECT {column}, xmin::text FROM {table} WHERE queue = %(key)s"  # noqa: S608 - ours
+            before = known.get(table, {})
+            now: dict[int, str] = dict(await self._pool.ask_one(query, key=key))
+            present[table] = now
+            changed = [place for place in before.keys() | now.keys() if before.get(place) != now.get(place)]
             for first in range(0, len(changed), STEP):
                 where = f"{_among([key])} AND {column} = ANY ('{numbers(changed[first : first + STEP])}'::bigint[])"
                 await self._copy(target, table, where, _erase(table, where), mark)

@@ -76,13 +76,6 @@ DELETE FROM held WHERE queue = :key AND lease_no IN (
     SELECT lease_no FROM held WHERE queue = :key ORDER BY lease_no LIMIT :limit
 ) RETURNING lease_no;
 
--- name: held_versions
-SELECT lease_no, xmin::text FROM held WHERE queue = :key;
-
--- name: bundle_versions
--- A bundle is never changed, only replaced, perhaps by one that begins with the same seq.
-SELECT seq, xmin::text FROM bundle WHERE queue = :key;
-
 -- name: count_messages
 SELECT coalesce(sum(ready + delayed + leased), 0)::bigint FROM (
     SELECT DISTINCT ON (queue) ready, delayed, leased FROM tally

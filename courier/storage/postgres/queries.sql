@@ -230,7 +230,7 @@ SELECT * FROM unnest((:queues)::int[], (:lease_nos)::int[], (:due_ats)::bigint[]
                      (:facts)::bytea[], (:contents)::bytea[]);
 
 -- name: held_facts
--- What was leased together under these numbers, without what the messages say. `+ 0` keeps the planner to the key.
+-- What was leased together under these numbers, without what the messages say.
 SELECT queue, lease_no, due_at, facts, NULL::bytea
 FROM unnest((:queues)::int[], (:lease_nos)::int[]) AS k (place, number)
 JOIN held ON queue = place AND lease_no = number ORDER BY queue, lease_no FOR UPDATE OF held;

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 Traveller = tuple[Any, ...]
 """A message between shards; its seq comes first, the rest is the engines' affair."""
 Position = tuple[int, int]
-Versions = dict[tuple[str, int], str]
+Versions = dict[str, dict[int, str]]
 """How the rows of a queue with several messages each were when they were copied."""
 Mark = tuple[str, str]
 """The id of a queue that moves, and who moves it: every change for a move is refused under an older mark."""
