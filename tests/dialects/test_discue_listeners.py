@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from courier.core.model import Action
+from courier.core.model import Action, Counters, Queue
 from tests.support.discue import LIVE, NOTIFY, Organization, discue_organization, refused
 from tests.support.receiver import PATIENCE_S, answer, receiving
 
@@ -149,3 +149,25 @@ async def test_a_listener_names_the_messages_that_it_missed(org: Organization) -
         assert shown["messages"]["last_failure_status"] == 500
         message = (await org.get(f"/queues/{queue_id}/messages/{message_id}"))["message"]
         assert [(one["state"], one["attempts"]) for one in message["deliveries"]] == [("missed", 1)]
+
+
+async def test_what_was_counted_is_also_told_of(org: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delivery that ends while its traces are being counted."""
+    services = org.app.services
+    count = services.broker.counters
+
+    async def count_late(queue: Queue) -> Counters:
+        while not (await count(services.catalog.dead_letters(found))).total_count:
+            await asyncio.sleep(0.001)
+        return await count(queue)
+
+    async with receiving(answer(500)) as receiver, asyncio.timeout(PATIENCE_S):
+        queue_id = await org.queue()
+        listener = await org.listener(queue_id, notify_url=receiver.url, liveness_url=LIVE)
+        found = services.catalog.listeners("default")[0]
+        settings = type(found.settings)(schedule_ms=())
+        found = await services.catalog.change_listener(found, settings=settings, principal="test")
+        monkeypatch.setattr(services.broker, "counters", count_late)
+        await org.add(queue_id, "never mind")
+        shown = (await org.get(f"/queues/{queue_id}/listeners/{listener['id']}"))["listener"]["messages"]
+        assert (shown["missed_count"], shown["last_failure_status"]) == (1, 500)

@@ -103,8 +103,9 @@ async def _written(call: Call, queue: Queue, listener: Listener) -> Reply:
 async def write(call: Call, listener: Listener) -> dict[str, Json]:
     """The listener with what it has received and missed; its secret is for those who may change it."""
     manages = rights.allows(call, rights.CHANGE_LISTENERS, *_names(call, listener))
-    health = call.services.deliveries.health(listener)
-    return wire.write_listener(listener, health, await _track(call, listener), with_secret=manages)
+    track = await _track(call, listener)
+    health = call.services.deliveries.health(listener)  # last, so that it tells of whatever was counted
+    return wire.write_listener(listener, health, track, with_secret=manages)
 
 
 async def _track(call: Call, listener: Listener) -> wire.Track:

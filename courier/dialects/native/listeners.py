@@ -166,9 +166,9 @@ async def _write(call: Call, listener: Listener) -> wire.Listener:
     return wire.write_listener(
         listener,
         queue=queue.name,
-        health=call.services.deliveries.health(listener),
         outbox=await broker.counters(catalog.outbox(listener)),
         dead_letters=await broker.counters(catalog.dead_letters(listener)),
+        health=call.services.deliveries.health(listener),  # last, so that it tells of whatever was counted
         with_secrets=_manages(call, queue),
     )
 
