@@ -201,17 +201,20 @@ class Broker:
         lease_ms = queue.settings.lease_ms if lease_ms is None else lease_ms
         limits.check_range("lease_ms", lease_ms, 0, limits.LEASE_MS)
         deadline = self._clock.now() + wait_ms
+        woken = False
         while True:
             if queue.settings.paused:
                 raise QueuePaused(queue.name)
             seen = self._arrivals.seen(queue.key)
             now = self._clock.now()
-            leases = await self._store.receive(
-                queue, limit=limit, lease_ms=lease_ms, now=now, principal=principal, group_limit=group_limit
-            )
+            with self._arrivals.looking(queue.key, woken=woken):
+                leases = await self._store.receive(
+                    queue, limit=limit, lease_ms=lease_ms, now=now, principal=principal, group_limit=group_limit
+                )
             if leases or now >= deadline:
                 return leases
-            if not await self._arrivals.wait(queue.key, seen=seen, until=deadline):
+            woken = await self._arrivals.wait(queue.key, seen=seen, until=deadline)
+            if not woken:
                 deadline = now  # the wait is over: look once more, then answer
             queue = self._catalog.queue_by_id(queue.tenant, queue.id)
 

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Coroutine
 
+import pytest
+
 from courier.clock import FakeClock
 from courier.waiting import Arrivals
 
@@ -60,6 +62,21 @@ async def test_what_arrived_between_the_look_and_the_wait_ends_the_wait_at_once(
     assert await arrivals.wait(QUEUE, seen=seen, until=100) is True
 
 
+async def test_what_arrived_meanwhile_calls_back_as_many_as_it_is() -> None:
+    """And not all who looked in vain at the time: they would look for ever."""
+    arrivals = Arrivals(FakeClock(now=0))
+    seen = arrivals.seen(QUEUE)
+    (waiter,) = started(wait(arrivals))
+    await settle_down()
+    arrivals.ready(QUEUE, 3)  # one for the waiter, two for those who are looking
+    lookers = started(*(arrivals.wait(QUEUE, seen=seen, until=100) for _ in range(4)))
+    await settle_down()
+    assert await waiter is True
+    assert [looker.done() for looker in lookers] == [True, True, False, False]
+    arrivals.ready(QUEUE, 2)
+    assert await asyncio.gather(*lookers) == [True] * 4
+
+
 async def test_a_wait_ends_empty_handed_at_its_time() -> None:
     clock = FakeClock(now=0)
     arrivals = Arrivals(clock)
@@ -86,6 +103,19 @@ async def test_a_receiver_that_gave_up_is_not_counted_as_woken() -> None:
     await settle_down()
     arrivals.ready(QUEUE, 1)
     assert await second is True
+
+
+async def test_a_receiver_that_goes_away_while_it_looks_passes_its_wake_up_on() -> None:
+    arrivals = Arrivals(FakeClock(now=0))
+    (waiter,) = started(wait(arrivals))
+    await settle_down()
+    with pytest.raises(asyncio.CancelledError), arrivals.looking(QUEUE, woken=False):
+        raise asyncio.CancelledError
+    await settle_down()
+    assert not waiter.done()  # nobody was woken, so there is nothing to pass on
+    with pytest.raises(asyncio.CancelledError), arrivals.looking(QUEUE, woken=True):
+        raise asyncio.CancelledError
+    assert await waiter is True
 
 
 async def test_closing_sends_everybody_home() -> None:
