@@ -22,6 +22,7 @@ PRAGMAS = (
     "cache_size = -65536",
     "temp_store = MEMORY",
     "foreign_keys = OFF",
+    "secure_delete = FAST",
 )
 
 
