@@ -200,9 +200,9 @@ class Archive:
         while offset < stop and size < self._limits.segment_bytes:
             if self._stopping:
                 raise _Stopped
-            entries = await self._store.read_events(start=offset, limit=min(CHUNK, stop - offset))
-            size += await asyncio.to_thread(writer.add, entries)
-            offset = entries[-1].offset + 1
+            commits = await self._store.read_commits(start=offset, limit=min(CHUNK, stop - offset))
+            size += await asyncio.to_thread(writer.add_commits, commits, start=offset, stop=stop)
+            offset = min(stop, commits[-1].start + commits[-1].count)
         await asyncio.to_thread(writer.close)
         return offset
 

@@ -3,14 +3,13 @@
 b"".join([head(), batch(entries), batch(more), END])
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from courier.core.chronicle import Chronicle, Commit, Run, unpack_runs
 from courier.core.events import Entry
-from courier.core.model import Json
 from courier.journal.schema import journal_schema
 
 if TYPE_CHECKING:
@@ -36,44 +35,35 @@ def batch(entries: Sequence[Entry], columns: Sequence[str] | None = None) -> byt
 
 def record_batch(entries: Sequence[Entry]) -> "pa.RecordBatch":
     """The entries as columns, in the order of the schema."""
+    chronicle = Chronicle()
+    chronicle.extend(entry.event for entry in entries)
+    return _columns([entry.offset for entry in entries], chronicle.runs)
+
+
+def commits_batch(commits: Sequence[Commit], *, start: int, stop: int) -> "pa.RecordBatch":
+    """The events of commits that follow each other as columns: those of offsets `start` up to `stop`."""
+    first, end = commits[0].start, commits[-1].start + commits[-1].count
+    whole = _columns(range(first, end), [run for commit in commits for run in unpack_runs(commit.events)])
+    begin = max(start, first)
+    return whole.slice(begin - first, max(0, min(stop, end) - begin))
+
+
+def _columns(offsets: Sequence[int], runs: Iterable[Run]) -> "pa.RecordBatch":
+    """Every event on its way into the archive comes by here: what a run shares is written once and repeated."""
     import pyarrow as pa  # noqa: PLC0415
 
-    events = [entry.event for entry in entries]
-    details = [_split(event.detail) for event in events]
-    columns = [
-        [entry.offset for entry in entries],
-        [event.kind for event in events],
-        [event.at for event in events],
-        [event.tenant for event in events],
-        [event.queue_id for event in events],
-        [event.queue for event in events],
-        [event.seq for event in events],
-        [event.message_id for event in events],
-        [event.attempt for event in events],
-        [event.size for event in events],
-        [event.principal for event in events],
-        [body for body, _ in details],
-        [rest for _, rest in details],
-    ]
     schema = journal_schema()
+    columns: list[list[Any]] = [[] for _ in schema]
+    for run in runs:
+        count = len(run)
+        rest = None if not run.detail else _encode(run.detail)
+        parts: tuple[list[Any], ...] = (
+            [run.kind] * count, run.ats, [run.tenant] * count, [run.queue_id] * count, [run.queue] * count, run.seqs,
+            run.message_ids, run.attempts, run.sizes, [run.principal] * count, run.bodies or [None] * count,
+            [rest] * count,
+        )  # fmt: skip
+        for column, part in zip(columns[1:], parts, strict=True):
+            column.extend(part)
+    columns[0] = list(offsets)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _split(detail: dict[str, Json] | None) -> tuple[bytes | None, bytes | None]:
-    """The body, and the rest as JSON. Every event on its way into the archive comes by here: there is a short way."""
-    if detail is None:
-        return None, None
-    body = detail.get("body")
-    if type(body) is not bytes:
-        return None, _encode(detail) if detail else None
-    if len(detail) == 2 and type(kind := detail.get("content_type")) is str:
-        return body, _only_type(kind)
-    rest = {name: value for name, value in detail.items() if name != "body"}
-    return body, _encode(rest) if rest else None
-
-
-@lru_cache(maxsize=256)
-def _only_type(content_type: str) -> bytes:
-    """The rest of the most frequent event of all: a message that came with nothing but a body."""
-    return _encode({"content_type": content_type})

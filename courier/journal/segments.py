@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from courier.core.chronicle import Commit
 from courier.core.events import Entry, Event
-from courier.journal.arrow import record_batch
+from courier.journal.arrow import commits_batch, record_batch
 from courier.journal.place import SUFFIX, Place
 from courier.journal.schema import conform, journal_schema
 
@@ -64,18 +65,25 @@ class SegmentWriter:
             sink, journal_schema(), compression="zstd", use_dictionary=REPEATING, write_statistics=RANGED
         )
         self._batches: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
 
     def add(self, entries: Sequence[Entry]) -> int:
         """Returns how many bytes they are, uncompressed."""
         return self.add_batch(record_batch(entries))
 
+    def add_commits(self, commits: Sequence[Commit], *, start: int, stop: int) -> int:
+        """The same of commits, as far as they are of offsets `start` up to `stop`."""
+        return self.add_batch(commits_batch(commits, start=start, stop=stop))
+
     def add_batch(self, added: "pa.RecordBatch") -> int:
         """The same of entries that are columns already."""
+        size = int(added.nbytes)
         self._batches.append(added)
-        rows = sum(batch.num_rows for batch in self._batches)
-        if rows >= GROUP_ROWS or sum(batch.nbytes for batch in self._batches) >= GROUP_BYTES:
+        self._rows += added.num_rows
+        self._bytes += size
+        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
             self._flush()
-        return int(added.nbytes)
+        return size
 
     def close(self) -> None:
         self._flush()
@@ -88,6 +96,7 @@ class SegmentWriter:
             table = pa.Table.from_batches(self._batches)
             self._writer.write_table(table, row_group_size=table.num_rows)
             self._batches.clear()
+            self._rows = self._bytes = 0
 
 
 def read_tables(

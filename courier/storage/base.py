@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from courier.core.chronicle import Commit
 from courier.core.errors import CourierError
 from courier.core.events import Entry, Event
 from courier.core.model import (
@@ -142,6 +143,8 @@ class ShardLog(Protocol):
     async def span(self) -> Span: ...
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]: ...
+
+    async def read_commits(self, *, start: int, limit: int) -> list[Commit]: ...
 
     async def offset_at(self, at: int) -> int: ...
 
@@ -308,6 +311,9 @@ class Store(Protocol):
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         """Durable events from `start` on; raises OffsetGone below the oldest."""
+
+    async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
+        """The same as they are stored: whole commits, from the one on that holds `start`, of about `limit` events."""
 
     async def offset_at(self, at: int) -> int:
         """The offset of the first event that was committed at `at` or later; the next offset when there is none."""

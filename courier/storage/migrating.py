@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from courier.core.chronicle import unpack
 from courier.core.events import Event
 from courier.storage.base import CannotOpen
 from courier.storage.dump import TABLES, Digest, Dump, DumpedCommit, Note
 
 CHUNK = 1_000
-_events = msgspec.msgpack.Decoder(list[Event])
 
 Report = Callable[[str, int, int], None]
 """What is being done, how much of it is, and of how much."""
@@ -119,7 +119,7 @@ async def _digest_journal(store: Dump) -> tuple[int, int]:
 
 
 def _decoded(commits: Sequence[DumpedCommit]) -> list[Event]:
-    return [event for commit in commits for event in _events.decode(commit.events)]
+    return [event for commit in commits for event in unpack(commit.events)]
 
 
 def _sorted(rows: list[tuple[object, ...]]) -> list[str]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from courier.core.chronicle import Commit
 from courier.core.errors import CursorNotFound, OffsetGone, Unavailable
 from courier.core.events import Entry
 from courier.core.shards import STEP
@@ -246,19 +247,19 @@ async def test_reading_from_sqlite_goes_on_while_it_is_sealed_in_its_midst(
 ) -> None:
     """An engine that reads in a thread, where events can be trimmed after it has begun."""
     before = await fill(shelf)
-    decode = shelf.rig.store._decode_events  # type: ignore[attr-defined]
+    read = shelf.rig.store._read_journal  # type: ignore[attr-defined]
     loop = asyncio.get_running_loop()
 
-    def late(*arguments: int) -> list[Entry]:
+    def late(*arguments: int) -> list[Commit]:
         monkeypatch.undo()
         asyncio.run_coroutine_threadsafe(shelf.seal(), loop).result()
-        found: list[Entry] = decode(*arguments)
+        found: list[Commit] = read(*arguments)
         return found
 
-    monkeypatch.setattr(shelf.rig.store, "_decode_events", late)
+    monkeypatch.setattr(shelf.rig.store, "_read_journal", late)
     assert await shelf.history.read_events(start=0, limit=100) == before
     await fill(shelf)
-    monkeypatch.setattr(shelf.rig.store, "_decode_events", late)
+    monkeypatch.setattr(shelf.rig.store, "_read_journal", late)
     end = (await shelf.history.span()).next
     assert [row["offset"] for row in await shelf.stream(0, end)] == list(range(end))
 

@@ -11,7 +11,7 @@ from courier.core.shards import was_sent_by
 from courier.storage.base import Directory, Filter, Moved
 from courier.storage.postgres import bundles, held
 from courier.storage.postgres.arrays import numbers
-from courier.storage.postgres.ending import event, remove, transfer
+from courier.storage.postgres.ending import note, remove, transfer
 from courier.storage.postgres.link import Rows, Step
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
@@ -236,7 +236,7 @@ async def move(
     for row, goal in zip(rows, goals, strict=True):
         if goal is not None and was_sent_by(row.seq, upto_seq) and row.state is not State.LEASED:
             detail = {"target_id": goal.id, "target": goal.name}
-            tx.events.append(event(kind, now, source, row, principal, detail))
+            note(tx, kind, now, source, row, principal, detail)
             transfer(tx, source, goal, row, at=now)
             count += 1
     return Moved(count, following)

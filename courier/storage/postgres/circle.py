@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from operator import attrgetter
 
 import msgspec
 
@@ -23,8 +22,6 @@ NOTICE_SECONDS = 0.01
 NOTICE_BYTES = 7_000
 EVERYTHING = -1
 """In a notice, in place of the queues: there are too many to name."""
-
-_KIND = attrgetter("kind")
 
 
 class Circle:
@@ -96,7 +93,7 @@ class Circle:
             self.metrics.operations += operations
             self.metrics.batch_sizes.observe(operations)
             self.metrics.sync_seconds.observe(seconds)
-            self.metrics.events.update(map(_KIND, tx.events))
+            self.metrics.events.update(tx.events.counts())
         news = [at for key, at in tx.dues.items() if self.agenda.note(key, at)]
         if news:
             self.signals.due(min(news))

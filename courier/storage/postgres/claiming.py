@@ -7,7 +7,7 @@ from courier.core.events import EventKind
 from courier.core.model import Kind, Lease, Queue, State
 from courier.core.receipts import Sealer
 from courier.storage.postgres.arrays import numbers
-from courier.storage.postgres.ending import event
+from courier.storage.postgres.ending import note_all
 from courier.storage.postgres.link import Rows, Step
 from courier.storage.postgres.orders import Receive
 from courier.storage.postgres.queries import Q
@@ -166,7 +166,7 @@ def _lease(
     for row in rows:
         row.state, row.due_at = State.LEASED, expires_at
         row.attempts += 1  # counted when leased, not when acked: a consumer that dies must still use one up
-        tx.events.append(event(EventKind.RECEIVED, order.now, queue, row, order.principal))
+    note_all(tx, EventKind.RECEIVED, order.now, queue, rows, order.principal)
     tx.lease(rows, lease_nos)
     receipts = sealer.receipts([(queue.key, row.seq, row.lease_no) for row in rows])
     if rows:

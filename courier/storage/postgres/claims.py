@@ -16,7 +16,7 @@ from courier.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Q
 from courier.storage.base import Directory
 from courier.storage.postgres import claiming
 from courier.storage.postgres.arrays import numbers
-from courier.storage.postgres.ending import end_delivered, event
+from courier.storage.postgres.ending import end_delivered, note
 from courier.storage.postgres.link import Rows
 from courier.storage.postgres.orders import Receive
 from courier.storage.postgres.pool import Pool
@@ -203,7 +203,7 @@ def _lease(tx: Transaction, queue: Queue, rows: list[Row], claim: dict[str, Json
         row.attempts += 1
         row.lease_no += 1
         tx.put(row)
-        tx.events.append(event(EventKind.RECEIVED, now, queue, row, principal, {"claim": claim}))
+        note(tx, EventKind.RECEIVED, now, queue, row, principal, {"claim": claim})
     change = tx.change(queue.key)
     change.counts[State.READY] -= len(rows)
     change.counts[State.LEASED] += len(rows)

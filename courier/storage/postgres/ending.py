@@ -1,6 +1,8 @@
 """How a message leaves a queue without an ack, or comes back into it: decided by `core`, done to a row."""
 
-from courier.core.events import Event, EventKind
+from collections.abc import Sequence
+
+from courier.core.events import EventKind
 from courier.core.model import Death, Json, Kind, Queue, State
 from courier.core.retry import Dead, Expired
 from courier.storage.base import Directory
@@ -10,16 +12,26 @@ from courier.storage.postgres.transaction import Transaction
 TOO_OLD = "retention"
 
 
-def event(
+def note(
+    tx: Transaction,
     kind: EventKind,
     at: int,
     queue: Queue,
     row: Row,
     principal: str | None = None,
     detail: dict[str, Json] | None = None,
-) -> Event:
-    return Event(
-        kind, at, queue.tenant, queue.id, queue.name, row.seq, row.id, row.attempts, row.size, principal, detail
+) -> None:
+    """Something has happened to a message."""
+    tx.events.note(kind, at, queue, row.seq, row.id, row.attempts, row.size, principal, detail)
+
+
+def note_all(
+    tx: Transaction, kind: EventKind, at: int, queue: Queue, rows: Sequence[Row], principal: str | None
+) -> None:
+    """The same has happened to all of them."""
+    tx.events.note_all(
+        kind, at, queue, [row.seq for row in rows], [row.id for row in rows], [row.attempts for row in rows],
+        [row.size for row in rows], principal,
     )  # fmt: skip
 
 
@@ -38,7 +50,7 @@ def remove(
     tx.change(queue.key).remove(row.state, row.size)
     if queue.kind is Kind.FIFO:
         _touch(tx, queue, row.grp, row.state)
-    tx.events.append(event(kind, at, queue, row, principal, detail))
+    note(tx, kind, at, queue, row, principal, detail)
 
 
 def put_back(tx: Transaction, queue: Queue, row: Row, *, due_at: int, now: int) -> None:
@@ -65,7 +77,7 @@ def bury(tx: Transaction, queue: Queue, directory: Directory, fate: Dead | Expir
         return
     assert isinstance(fate, Dead)
     detail = {"reason": fate.reason, "target_id": target.id, "target": target.name}
-    tx.events.append(event(EventKind.DEAD_LETTERED, at, queue, row, None, detail))
+    note(tx, EventKind.DEAD_LETTERED, at, queue, row, None, detail)
     death = Death(reason=fate.reason, source_queue=queue.id, attempts=row.attempts, died_at=at)
     transfer(tx, queue, target, row, at=at, death=death)
 

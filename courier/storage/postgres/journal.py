@@ -2,10 +2,9 @@
 
 import asyncio
 
-import msgspec
-
+from courier.core.chronicle import Commit, entries_of
 from courier.core.errors import OffsetGone
-from courier.core.events import Entry, Event
+from courier.core.events import Entry
 from courier.storage.base import Span
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
@@ -14,8 +13,6 @@ EVENT_BYTES = 32 * 1024 * 1024
 """About how much of the journal one read decodes."""
 CHUNK = 64
 """How many commits are fetched at a time."""
-
-_events = msgspec.msgpack.Decoder(list[Event])
 
 
 class Journal:
@@ -30,21 +27,27 @@ class Journal:
         return Span(oldest=found[0][0], next=found[0][1]) if found else Span(oldest=self._first, next=self._first)
 
     async def read(self, *, start: int, limit: int) -> list[Entry]:
+        commits = await self.commits(start=start, limit=limit)
+        return await asyncio.to_thread(entries_of, commits, start=start, limit=limit) if commits else []
+
+    async def commits(self, *, start: int, limit: int) -> list[Commit]:
+        """Whole commits, from the one on that holds `start`, until there are about `limit` events."""
         span = await self.span()
         if start < span.oldest:
             raise OffsetGone(start, span.oldest)
-        entries: list[Entry] = []
-        size, after = 0, start
-        while after < span.next and len(entries) < limit and size < EVENT_BYTES:
-            found = await self._pool.ask_one(Q.read_journal, offset=after, limit=CHUNK)
-            if not found:
+        commits: list[Commit] = []
+        size, after, stop = 0, start, min(start + limit, span.next)
+        while after < stop and size < EVENT_BYTES:
+            rows = await self._pool.ask_one(Q.read_journal, offset=after, stop=stop, limit=CHUNK)
+            found = [Commit(*row) for row in rows]
+            if not found:  # trimmed in this moment
                 break
-            entries += await asyncio.to_thread(_decode, found, after, limit - len(entries))
-            size += sum(len(blob) for _, blob in found)
-            after = entries[-1].offset + 1
-        if not entries and start < span.next:  # trimmed in this moment
+            commits += found
+            size += sum(len(commit.events) for commit in found)
+            after = found[-1].start + found[-1].count
+        if not commits and start < span.next:
             raise OffsetGone(start, (await self.span()).oldest)
-        return entries
+        return commits
 
     async def trim(self, *, before: int) -> int:
         await self._pool.ask_one(Q.trim_journal, before=before)
@@ -57,13 +60,3 @@ class Journal:
     async def offset_keeping(self, size: int) -> int:
         ((found,),) = await self._pool.ask_one(Q.offset_keeping, size=size)
         return (await self.span()).oldest if found is None else int(found)
-
-
-def _decode(found: list[tuple[int, bytes]], start: int, limit: int) -> list[Entry]:
-    entries: list[Entry] = []
-    for first, blob in found:
-        events = _events.decode(blob)
-        entries.extend(Entry(first + i, events[i]) for i in range(max(0, start - first), len(events)))
-        if len(entries) >= limit:
-            break
-    return entries[:limit]

@@ -9,7 +9,7 @@ from courier.core.retry import Again, after_failure
 from courier.storage.base import Directory
 from courier.storage.postgres import bundles
 from courier.storage.postgres.arrays import numbers
-from courier.storage.postgres.ending import TOO_OLD, bury, dead_letter_queue, event, put_back, remove
+from courier.storage.postgres.ending import TOO_OLD, bury, dead_letter_queue, note, put_back, remove
 from courier.storage.postgres.link import Rows, Step
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.rows import Row
@@ -121,7 +121,7 @@ def _end_leases(tx: Transaction, queue: Queue, rows: list[Row], directory: Direc
         ended_at, end = row.due_at, row.ends_at(queue)
         fate = after_failure(queue.settings, attempts=row.attempts, ended_at=ended_at, discard_at=end)
         if end >= ended_at:
-            tx.events.append(event(EventKind.LEASE_EXPIRED, ended_at, queue, row))
+            note(tx, EventKind.LEASE_EXPIRED, ended_at, queue, row)
         if isinstance(fate, Again):
             put_back(tx, queue, row, due_at=fate.due_at, now=now)
         else:

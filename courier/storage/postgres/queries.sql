@@ -369,8 +369,8 @@ SELECT (SELECT start FROM journal ORDER BY start LIMIT 1) AS oldest, start + cou
 FROM journal ORDER BY start DESC LIMIT 1;
 
 -- name: read_journal
-SELECT start, events FROM journal
-WHERE start >= (SELECT start FROM journal WHERE start <= :offset ORDER BY start DESC LIMIT 1)
+SELECT start, count, events FROM journal
+WHERE start >= (SELECT start FROM journal WHERE start <= :offset ORDER BY start DESC LIMIT 1) AND start < :stop
 ORDER BY start LIMIT :limit;
 
 -- name: trim_journal

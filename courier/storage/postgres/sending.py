@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from courier.core.errors import CourierError, QueueNotFound
-from courier.core.events import Event, EventKind, sent_detail
+from courier.core.events import EventKind, sent_detail
 from courier.core.model import DEDUP_MS, Draft, Kind, Queue, Sent, State
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Parcel
@@ -89,26 +89,36 @@ class Intake:
     def _take_waiting(self, queue: Queue, parcels: Sequence[Parcel]) -> list[Sent | CourierError]:
         """What `_take` does, for many messages that differ in nothing but what they say."""
         tx, now = self._tx, self._now
+        drafts = [parcel.draft for parcel in parcels]
+        sizes = [len(draft.body) for draft in drafts]
+        seqs = list(itertools.islice(self._seqs, len(drafts)))
+        minted = self._sealer.message_ids(seqs)
         entries: list[Entry] = []
-        outcomes: list[Sent | CourierError] = []
-        total = 0
-        tenant, queue_id, name, principal = queue.tenant, queue.id, queue.name, self._principal
-        seqs = list(itertools.islice(self._seqs, len(parcels)))
-        for parcel, seq, minted in zip(parcels, seqs, self._sealer.message_ids(seqs), strict=True):
-            draft = parcel.draft
-            size = len(draft.body)
-            total += size
+        for draft, seq, message_id, size in zip(drafts, seqs, minted, sizes, strict=True):
             group = None if draft.group is None else draft.group.encode()
             content = Content(draft.body, draft.content_type, now, 0, draft.attributes, draft.trace)
-            entries.append((seq, minted.encode(), now, size, group, content))
-            detail = sent_detail(draft, queue, 0)
-            tx.events.append(Event(SENT, now, tenant, queue_id, name, seq, minted, 0, size, principal, detail))
-            outcomes.append(Sent(seq, minted))
+            entries.append((seq, message_id.encode(), now, size, group, content))
         tx.wait(queue.key, entries)
-        tx.change(queue.key).add(State.READY, total, len(entries))
+        tx.change(queue.key).add(State.READY, sum(sizes), len(entries))
         tx.made_ready(queue.key, len(entries))
         tx.due(queue.key, now + queue.settings.retention_ms)
-        return outcomes
+        self._note_all(queue, drafts, seqs, minted, sizes)
+        return list(map(Sent, seqs, minted))
+
+    def _note_all(
+        self, queue: Queue, drafts: Sequence[Draft], seqs: list[int], message_ids: list[str], sizes: list[int]
+    ) -> None:
+        """That they were sent; those that follow each other and are told of alike at a stroke."""
+        whole, first = queue.settings.archive_bodies, 0
+        details = [sent_detail(draft, queue, 0) for draft in drafts]
+        for detail, alike in itertools.groupby(details):
+            last = first + len(list(alike))
+            self._tx.events.note_all(
+                SENT, self._now, queue, seqs[first:last], message_ids[first:last], [0] * (last - first),
+                sizes[first:last], self._principal, detail,
+                [draft.body for draft in drafts[first:last]] if whole else (),
+            )  # fmt: skip
+            first = last
 
     def _take(self, queue: Queue, parcel: Parcel, *, origin: int | None = None) -> Sent:
         draft = parcel.draft
@@ -134,11 +144,9 @@ class Intake:
             tx.touch_group(queue.key, group)
         if key is not None:
             self._remember(key, seq, message_id.encode())
-        tx.events.append(
-            Event(
-                SENT, now, queue.tenant, queue.id, queue.name, seq, message_id, 0, size, self._principal,
-                sent_detail(draft, queue, delay_ms),
-            )
+        tx.events.note(
+            SENT, now, queue, seq, message_id, 0, size, self._principal, sent_detail(draft, queue, delay_ms),
+            draft.body if queue.settings.archive_bodies else None,
         )  # fmt: skip
         return Sent(seq, message_id)
 

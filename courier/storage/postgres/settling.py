@@ -21,7 +21,7 @@ from courier.core.model import (
 from courier.core.receipts import Sealer
 from courier.core.retry import Again, after_failure
 from courier.storage.base import Directory
-from courier.storage.postgres.ending import bury, event, put_back
+from courier.storage.postgres.ending import bury, note, put_back
 from courier.storage.postgres.rows import Row
 from courier.storage.postgres.transaction import Transaction
 
@@ -123,7 +123,7 @@ class Desk:
         return Settled(row.seq, row.id, expires_at=row.due_at)
 
     def _note(self, kind: EventKind, row: Row, detail: dict[str, Json] | None = None) -> None:
-        self._tx.events.append(event(kind, self._now, self._queue, row, self._principal, detail))
+        note(self._tx, kind, self._now, self._queue, row, self._principal, detail)
 
 
 def _detail(order: Release) -> dict[str, Json] | None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 import psycopg
 
 from courier.clock import fresh_key
+from courier.core.chronicle import Commit
 from courier.core.duties import UPKEEP
 from courier.core.errors import CourierError, MessageNotFound, QueueNotFound, Unavailable
 from courier.core.events import Entry, Event, EventKind
@@ -406,6 +407,9 @@ class PostgresStore(Claims, Stages):
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         return await self._journal.read(start=start, limit=limit)
+
+    async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
+        return await self._journal.commits(start=start, limit=limit)
 
     async def trim_events(self, *, before: int) -> int:
         return await self._journal.trim(before=before)

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from courier.core.events import Event
+from courier.core.chronicle import Chronicle
 from courier.core.model import State
 from courier.core.shards import OUTBOX
 from courier.storage.postgres import bundles, held, writing
@@ -64,7 +64,7 @@ class Transaction:
     def __init__(self, connection: Connection, space: int, marks: Marks | None = None) -> None:
         self.connection = connection
         self.space = space
-        self.events: list[Event] = []
+        self.events = Chronicle()
         self.ready: dict[int, int] = {}
         self.left: dict[int, int] = {}
         """What is left of bundles that were opened: another node may have looked in vain while they were locked."""
@@ -300,7 +300,7 @@ class Transaction:
         """Write the rest and make it all durable, in one round trip; whether there was anything to write."""
         steps = [*self._writes(), *also]
         if self.changes and max(self.changes) >= OUTBOX:
-            self.events = [event for event in self.events if event.tenant]
+            self.events.keep_of_tenants()
         figures = [(key, *change.figures) for key, change in self.changes.items() if any(change.figures)]
         wrote = self._wrote or bool(steps or figures or self.events)
         if figures or self.events:

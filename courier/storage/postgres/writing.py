@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from courier.core.events import Event
+from courier.core.chronicle import Chronicle
 from courier.storage.postgres.arrays import blobs, numbers, truths
 from courier.storage.postgres.link import Step
 from courier.storage.postgres.queries import Q
-from courier.storage.postgres.rows import Row, encode
+from courier.storage.postgres.rows import Row
 
 MOST_EVENTS = 5_000
 """In one row of the journal."""
 
 
-def journal(events: Sequence[Event]) -> dict[str, Any]:
-    """A row for the events of a commit; of a very large commit several, so that a reader need not take all at once."""
-    parts = [events[first : first + MOST_EVENTS] for first in range(0, len(events), MOST_EVENTS)]
+def journal(events: Chronicle) -> dict[str, Any]:
+    """A row for the events of a commit; of a very large commit several."""
+    parts = list(events.parts(MOST_EVENTS))
     return {
-        "counts": numbers(map(len, parts)),
-        "ats": numbers(part[-1].at for part in parts),
-        "events": blobs(encode(part) for part in parts),
+        "counts": numbers(count for count, _, _ in parts),
+        "ats": numbers(at for _, at, _ in parts),
+        "events": blobs(packed for _, _, packed in parts),
     }
 
 

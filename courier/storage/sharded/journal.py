@@ -1,5 +1,6 @@
 """The journals of single shards, those that were removed included."""
 
+from courier.core.chronicle import Commit
 from courier.core.errors import OffsetGone
 from courier.core.events import Entry
 from courier.storage.base import ShardLog, Span
@@ -18,6 +19,9 @@ class ShardJournal:
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         return await (await self._log()).read_events(start=start, limit=limit)
+
+    async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
+        return await (await self._log()).read_commits(start=start, limit=limit)
 
     async def offset_at(self, at: int) -> int:
         return await (await self._log()).offset_at(at)
@@ -48,6 +52,10 @@ class _Ended:
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         if start < self._end:
             raise OffsetGone(start, self._end)
+        return []
+
+    async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
+        await self.read_events(start=start, limit=limit)
         return []
 
     async def offset_at(self, at: int) -> int:

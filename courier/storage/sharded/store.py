@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from courier.clock import Clock
+from courier.core.chronicle import Commit
 from courier.core.errors import CourierError, OffsetGone, Unavailable
 from courier.core.events import Entry, Event
 from courier.core.model import Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
@@ -225,6 +226,9 @@ class ShardedStore(Claims, Stages):
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         return await self._journal_of(start).read_events(start=start, limit=limit)
+
+    async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
+        return await self._journal_of(start).read_commits(start=start, limit=limit)
 
     def _journal_of(self, offset: int) -> ShardJournal:
         number = shard_of(offset)

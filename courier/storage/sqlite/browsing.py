@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from courier.core.errors import Invalid, MessageNotFound
-from courier.core.events import Event, EventKind
+from courier.core.events import EventKind
 from courier.core.model import Message, Page, Queue, State
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Filter, Moved
@@ -173,10 +173,6 @@ def _source_of_death(row: tuple[Any, ...], directory: Directory) -> Queue | None
 
 def _move_row(tx: Tx, source: Queue, target: Queue, row: Row, *, kind: EventKind, now: int, principal: str) -> None:
     seq, message_id, state, attempts, grp, size = row[0], row[1], State(row[2]), row[6], row[12], row[15]
-    tx.events.append(
-        Event(
-            kind, now, source.tenant, source.id, source.name, seq, message_id, attempts, size, principal,
-            {"target_id": target.id, "target": target.name},
-        )
-    )  # fmt: skip
+    detail = {"target_id": target.id, "target": target.name}
+    tx.events.note(kind, now, source, seq, message_id, attempts, size, principal, detail)
     transfer(tx, source, target, seq=seq, state=state, size=size, grp=grp, at=now)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from courier.core.chronicle import Chronicle
 from courier.core.events import Event
 from courier.core.model import UNENDING, Kind, Queue
 from courier.storage.base import CannotOpen
@@ -196,7 +197,7 @@ def continue_after(directory: Path, *, offset: int, next_seq: int, last: Event) 
         try:
             db.execute("BEGIN IMMEDIATE")
             db.execute("DELETE FROM journal")
-            db.execute(Q.insert_journal, (offset - 1, 1, last.at, next_seq, msgspec.msgpack.encode([last])))
+            db.execute(Q.insert_journal, (offset - 1, 1, last.at, next_seq, _packed(last)))
             db.execute("COMMIT")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
@@ -204,3 +205,9 @@ def continue_after(directory: Path, *, offset: int, next_seq: int, last: Event) 
         sync_directory(directory)
     finally:
         lock.release()
+
+
+def _packed(event: Event) -> bytes:
+    chronicle = Chronicle()
+    chronicle.extend([event])
+    return chronicle.pack()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from courier.core.errors import ClaimGone, Fenced, JobNotFound, QueuePaused
-from courier.core.events import Event, EventKind
+from courier.core.events import EventKind
 from courier.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Message, Queue, Slice, State
 from courier.storage.base import Directory
 from courier.storage.sqlite.leasing import Desk, take_groups
@@ -199,11 +199,8 @@ def _lease(
     tally, detail = tx.tally(queue.key), {"claim": claim}
     tally.counts[State.READY] -= len(facts)
     tally.counts[State.LEASED] += len(facts)
-    tenant, queue_id, name = queue.tenant, queue.id, queue.name
-    tx.events.extend(
-        Event(EventKind.RECEIVED, now, tenant, queue_id, name, seq, id_, attempts + 1, size, principal, detail)
-        for seq, id_, attempts, size in facts
-    )
+    for seq, message_id, attempts, size in facts:
+        tx.events.note(EventKind.RECEIVED, now, queue, seq, message_id, attempts + 1, size, principal, detail)
 
 
 def end_part(tx: Tx, queue: Queue, directory: Directory, *, now: int, principal: str) -> int | None:

@@ -9,11 +9,8 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
-from operator import attrgetter
 from time import perf_counter
 from typing import TypeVar, cast
-
-import msgspec
 
 from courier.core.errors import CourierError, Unavailable
 from courier.storage.base import Signals
@@ -31,8 +28,6 @@ QUIET_TURNS = 2
 """A request that has arrived takes two turns of the loop until it asks for something."""
 TURN_EVENTS = 2_000
 """How much may happen in one transaction, about 20 ms of the event loop; who has not had a turn comes with the next."""
-
-_KIND = attrgetter("kind")
 
 
 class GroupCommit:
@@ -57,7 +52,6 @@ class GroupCommit:
         self._signals = signals
         self._sync = sync
         self._journal = journal
-        self._encode = msgspec.msgpack.Encoder().encode
         self._pending: list[Waiting] = []
         self._busy = False
         self._sync_thread = SyncThread(self._sync_log)
@@ -151,7 +145,7 @@ class GroupCommit:
             tx.undo()
             raise
         tx.keep()
-        self.metrics.events.update(map(_KIND, tx.events))
+        self.metrics.events.update(tx.events.counts())
         for key, count in tx.ready.items():
             self._announced[key] = self._announced.get(key, 0) + count
         if tx.dues:
@@ -165,9 +159,8 @@ class GroupCommit:
         if not self._journal:
             tx.events.clear()
         if tx.events:
-            blob = self._encode(tx.events)
-            start, at = self._ledger.next_offset, tx.events[-1].at
-            tx.execute(Q.insert_journal, (start, len(tx.events), at, tx.next_seq, blob))
+            start, at = self._ledger.next_offset, tx.events.last_at
+            tx.execute(Q.insert_journal, (start, len(tx.events), at, tx.next_seq, tx.events.pack()))
 
     def _sync_log(self) -> None:
         self._sync(self._log.descriptor)

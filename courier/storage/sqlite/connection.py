@@ -22,6 +22,7 @@ PRAGMAS = (
     "cache_size = -65536",
     "temp_store = MEMORY",
     "foreign_keys = OFF",
+    # Some builds overwrite every page that is freed, which makes a trim of the journal cost what writing it did.
     "secure_delete = FAST",
 )
 

@@ -1,6 +1,6 @@
 """How a message leaves a queue without an ack: dead, discarded, removed or moved; and what its group makes of it."""
 
-from courier.core.events import Event, EventKind
+from courier.core.events import EventKind
 from courier.core.model import Death, Json, Kind, Queue, State
 from courier.core.retry import Dead, Expired
 from courier.storage.base import Directory
@@ -48,9 +48,7 @@ def remove(
     tx.tally(queue.key).remove(state, size)
     if queue.kind is Kind.FIFO:
         refresh_group(tx, queue, grp, leased=-1 if state is State.LEASED else 0)
-    tx.events.append(
-        Event(kind, at, queue.tenant, queue.id, queue.name, seq, message_id, attempts, size, principal, detail)
-    )
+    tx.events.note(kind, at, queue, seq, message_id, attempts, size, principal, detail)
 
 
 def end_delivered(tx: Tx, directory: Directory, seq: int, *, at: int, principal: str) -> None:
@@ -96,12 +94,8 @@ def bury(
     assert isinstance(fate, Dead)
     tx.tally(queue.key).dead += 1
     death = Death(reason=fate.reason, source_queue=queue.id, attempts=attempts, died_at=at)
-    tx.events.append(
-        Event(
-            EventKind.DEAD_LETTERED, at, queue.tenant, queue.id, queue.name, seq, message_id, attempts, size, None,
-            {"reason": fate.reason, "target_id": target.id, "target": target.name},
-        )
-    )  # fmt: skip
+    detail = {"reason": fate.reason, "target_id": target.id, "target": target.name}
+    tx.events.note(EventKind.DEAD_LETTERED, at, queue, seq, message_id, attempts, size, None, detail)
     transfer(tx, queue, target, seq=seq, state=State.LEASED, size=size, grp=grp, at=at, death=death)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from courier.core.errors import CourierError, InvalidReceipt, LeaseLost
-from courier.core.events import Event, EventKind
+from courier.core.events import EventKind
 from courier.core.model import (
     UNENDING,
     Ack,
@@ -64,15 +64,15 @@ def _lease(
     tally.counts[State.READY] -= len(rows)
     tally.counts[State.LEASED] += len(rows)
     tx.due(tally, expires_at)
-    key, tenant, queue_id, name = queue.key, queue.tenant, queue.id, queue.name
-    leases = []
-    for row in rows:
-        seq, lease_no = row[0], row[16] + 1
-        leases.append(to_lease(tx.db, queue, row, expires_at=expires_at, receipt=sealer.receipt(key, seq, lease_no)))
-        tx.events.append(
-            Event(EventKind.RECEIVED, now, tenant, queue_id, name, seq, row[1], row[6] + 1, row[15], principal)
-        )
-    return leases
+    tx.events.note_all(
+        EventKind.RECEIVED, now, queue, [row[0] for row in rows], [row[1] for row in rows],
+        [row[6] + 1 for row in rows], [row[15] for row in rows], principal,
+    )  # fmt: skip
+    receipts = sealer.receipts([(queue.key, row[0], row[16] + 1) for row in rows])
+    return [
+        to_lease(tx.db, queue, row, expires_at=expires_at, receipt=receipt)
+        for row, receipt in zip(rows, receipts, strict=True)
+    ]
 
 
 def take_groups(tx: Tx, queue: Queue, *, limit: int, group_limit: int, now: int) -> list[Row]:
@@ -104,7 +104,7 @@ def settle(
     principal: str,
 ) -> list[Settled | CourierError]:
     """Each settlement by its receipt alone."""
-    tokens = [sealer.read_receipt(settlement.receipt) for settlement in settlements]
+    tokens = sealer.read_receipts([settlement.receipt for settlement in settlements])
     desk = Desk(tx, queue, directory, now, principal)
     desk.fetch([token[1] for token in tokens if token is not None and token[0] == queue.key])
     outcomes = [desk.settle(settlement, token) for settlement, token in zip(settlements, tokens, strict=True)]
@@ -237,13 +237,7 @@ class Desk:
         size: int,
         detail: dict[str, Json] | None = None,
     ) -> None:
-        queue = self._queue
-        self._tx.events.append(
-            Event(
-                kind, self._now, queue.tenant, queue.id, queue.name, seq, message_id, attempts, size, self._principal,
-                detail,
-            )
-        )  # fmt: skip
+        self._tx.events.note(kind, self._now, self._queue, seq, message_id, attempts, size, self._principal, detail)
 
 
 def put_back(tx: Tx, queue: Queue, *, seq: int, grp: str | None, due_at: int, now: int) -> None:

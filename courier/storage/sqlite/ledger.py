@@ -4,7 +4,7 @@ import heapq
 import sqlite3
 from collections.abc import Callable
 
-from courier.core.events import Event
+from courier.core.chronicle import Chronicle
 from courier.core.model import State
 
 NEVER = 2**62
@@ -96,7 +96,7 @@ class Tx:
         self.db = db
         self.execute = db.execute
         self.executemany = db.executemany
-        self.events: list[Event] = []
+        self.events = Chronicle()
         self.ready: dict[int, int] = {}
         self.dues: list[tuple[int, int]] = []
         self.touched: dict[int, Tally] = {}

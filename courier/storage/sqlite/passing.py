@@ -1,6 +1,6 @@
 """What the passing of time does to a queue: delays and leases end, messages grow too old, memories fade."""
 
-from courier.core.events import Event, EventKind
+from courier.core.events import EventKind
 from courier.core.model import Kind, Queue, State
 from courier.core.retry import Again, after_failure, discard_at
 from courier.storage.base import Directory
@@ -33,12 +33,7 @@ def _end_leases(tx: Tx, queue: Queue, directory: Directory, now: int) -> bool:
         end = own_end or discard_at(queue.settings, entered_at=entered_at, retention_ms=None)
         fate = after_failure(queue.settings, attempts=attempts, ended_at=ended_at, discard_at=end)
         if end >= ended_at:
-            tx.events.append(
-                Event(
-                    EventKind.LEASE_EXPIRED, ended_at, queue.tenant, queue.id, queue.name, seq, message_id, attempts,
-                    size,
-                )
-            )  # fmt: skip
+            tx.events.note(EventKind.LEASE_EXPIRED, ended_at, queue, seq, message_id, attempts, size)
         if isinstance(fate, Again):
             put_back(tx, queue, seq=seq, grp=grp, due_at=fate.due_at, now=now)
         else:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from courier.core.errors import CourierError, QueueNotFound
-from courier.core.events import Event, EventKind, sent_detail
+from courier.core.events import EventKind, sent_detail
 from courier.core.model import DEDUP_MS, Kind, Queue, Sent, State
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Parcel
@@ -90,11 +90,9 @@ class _Intake:
             self._tx.execute(Q.add_group, (queue.key, group, seq, due_at))
         if dedup is not None:
             self._tx.execute(Q.put_dedup, (*dedup, now + DEDUP_MS, seq, message_id))
-        self._tx.events.append(
-            Event(
-                SENT, now, queue.tenant, queue.id, queue.name, seq, message_id, 0, size, self._principal,
-                sent_detail(draft, queue, delay_ms),
-            )
+        self._tx.events.note(
+            SENT, now, queue, seq, message_id, 0, size, self._principal, sent_detail(draft, queue, delay_ms),
+            draft.body if queue.settings.archive_bodies else None,
         )  # fmt: skip
         return Sent(seq, message_id)
 

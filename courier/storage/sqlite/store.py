@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from courier.clock import fresh_key
+from courier.core.chronicle import Commit, entries_of
 from courier.core.errors import AlreadyExists, CourierError, OffsetGone, QueueNotFound, Unavailable
 from courier.core.events import Entry, Event, EventKind
 from courier.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
@@ -35,7 +36,6 @@ MIN_FREE_BYTES = 64 * 1024 * 1024
 EVENT_BYTES = 32 * 1024 * 1024
 """About how much of the journal one read decodes."""
 
-_events = msgspec.msgpack.Decoder(list[Event])
 _queue = msgspec.msgpack.Decoder(Queue)
 
 
@@ -427,31 +427,31 @@ class SqliteStore(Claims, Stages):
         return Span(oldest=self._oldest_offset, next=self._commit.durable_offset)
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        commits = await self.read_commits(start=start, limit=limit)
+        return await asyncio.to_thread(entries_of, commits, start=start, limit=limit) if commits else []
+
+    async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
         if start < self._oldest_offset:
             raise OffsetGone(start, self._oldest_offset)
         durable = self._commit.durable_offset
         if start >= durable:
             return []
-        entries = await asyncio.to_thread(self._decode_events, start, min(limit, durable - start), durable)
-        if not entries:  # trimmed in this moment
+        commits = await asyncio.to_thread(self._read_journal, start, min(limit, durable - start), durable)
+        if not commits:  # trimmed in this moment
             raise OffsetGone(start, self._oldest_offset)
-        return entries
+        return commits
 
-    def _decode_events(self, start: int, limit: int, durable: int) -> list[Entry]:
-        with self._reading:
-            return self._read_journal(start, limit, durable)
-
-    def _read_journal(self, start: int, limit: int, durable: int) -> list[Entry]:
-        entries: list[Entry] = []
+    def _read_journal(self, start: int, limit: int, durable: int) -> list[Commit]:
+        commits: list[Commit] = []
         size = 0
-        for first, _, blob in self._reader.execute(Q.read_journal, {"offset": start, "durable": durable}):
-            events = _events.decode(blob)
-            skip = max(0, start - first)
-            entries.extend(Entry(first + i, events[i]) for i in range(skip, len(events)))
-            size += len(blob)
-            if len(entries) >= limit or size >= EVENT_BYTES:
-                break
-        return entries[:limit]
+        with self._reading:
+            for row in self._reader.execute(Q.read_journal, {"offset": start, "durable": durable}):
+                commit = Commit(*row)
+                commits.append(commit)
+                size += len(commit.events)
+                if commit.start + commit.count >= start + limit or size >= EVENT_BYTES:
+                    break
+        return commits
 
     async def trim_events(self, *, before: int) -> int:
         await self._commit.submit(lambda tx: tx.execute(Q.trim_journal, {"before": before}).rowcount)
