@@ -18,6 +18,7 @@ _BLOCK = 16
 _RECEIPT = struct.Struct(">IQI")  # queue key, seq, lease number
 _REF = struct.Struct(">IQ4x")
 _ID = struct.Struct(">Q8x")
+_ID_DIGITS = 2 * _BLOCK
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _PLAIN = bytes.maketrans(b"-_+/=", b"+/***")  # a second spelling of the same token becomes none
@@ -54,8 +55,6 @@ class _Seal:
         """A token each, for payloads of one block; every message needs one at least once, so all go in one call."""
         hidden, length = self._hidden.encipher(b"".join(payloads)), self._tag_bytes
         starts = range(0, len(hidden), _BLOCK)
-        if not length:
-            return [hidden[at : at + _BLOCK] for at in starts]
         tags = self._tags.encipher(hidden)
         return [hidden[at : at + _BLOCK] + tags[at : at + length] for at in starts]
 
@@ -84,7 +83,7 @@ class Sealer:
         # A whole token is a multiple of three bytes: base64 then has exactly one spelling of it.
         self._receipts = _Seal(key, b"receipt", tag_bytes=14)
         self._refs = _Seal(key, b"ref", tag_bytes=11)
-        self._ids = _Seal(key, b"id", tag_bytes=0)  # eight bytes that must be zero prove it
+        self._ids = _Blocks(key, b"id")  # without a tag: eight bytes that must be zero prove it
 
     def receipt(self, queue_key: int, seq: int, lease_no: int) -> str:
         return self.receipts([(queue_key, seq, lease_no)])[0]
@@ -115,7 +114,8 @@ class Sealer:
 
     def message_ids(self, seqs: Sequence[int]) -> list[str]:
         """The id of each."""
-        return [token.hex() for token in self._ids.close_all([_ID.pack(seq) for seq in seqs])]
+        digits = self._ids.encipher(b"".join([_ID.pack(seq) for seq in seqs])).hex()
+        return [digits[at : at + _ID_DIGITS] for at in range(0, len(digits), _ID_DIGITS)]
 
     def seq_of(self, message_id: str) -> int | None:
         """The seq inside an id that we minted; None for any other id."""
@@ -123,8 +123,10 @@ class Sealer:
             raw = bytes.fromhex(message_id)
         except ValueError:
             return None
-        (payload,) = self._ids.open_all([raw]) if raw.hex() == message_id else (None,)
-        return _ID.unpack(payload)[0] if payload and not any(payload[_ID.size // 2 :]) else None
+        if len(raw) != _BLOCK or raw.hex() != message_id:
+            return None
+        payload = self._ids.decipher(raw)
+        return None if any(payload[_BLOCK // 2 :]) else int(_ID.unpack(payload)[0])
 
 
 def _encode(token: bytes) -> str:

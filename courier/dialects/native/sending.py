@@ -46,7 +46,10 @@ async def _batch(
 ) -> Reply:
     """Send the items that could be read; the others answer for themselves."""
     drafts = [item for item in items if type(item) is Draft]
-    outcomes = iter(await send(drafts) if drafts else ())
+    sent = await send(drafts) if drafts else ()
+    if len(sent) == len(items):
+        return ok(wire.write_outcomes(sent))
+    outcomes = iter(sent)
     return ok(wire.write_outcomes([next(outcomes) if type(item) is Draft else item for item in items]))
 
 

@@ -181,21 +181,22 @@ class Batch:
             "untils": numbers(passing.until(queue, now) for queue, now, _ in self._plain),
         }
 
-    def _parcels(self) -> Iterator[Parcel]:
-        return itertools.chain.from_iterable(order.parcels for order in self._orders if isinstance(order, Send))
-
-    def _parcel_queues(self) -> list[Queue]:
-        keys = {parcel.queue.key for parcel in self._parcels()}
-        return [queue for key in keys if (queue := self._directory.queue_of_key(key))]
+    def _special_parcels(self) -> Iterator[Parcel]:
+        """Those that may be for a FIFO queue, or that may have come before."""
+        chosen = (order.parcels for order in self._orders if isinstance(order, Send) and not order.plain)
+        return itertools.chain.from_iterable(chosen)
 
     def _dedup_keys(self) -> set[tuple[int, bytes]]:
         chosen = [
-            parcel for parcel in self._parcels() if parcel.once is not None or parcel.queue.kind is not Kind.STANDARD
+            parcel
+            for parcel in self._special_parcels()
+            if parcel.once is not None or parcel.queue.kind is not Kind.STANDARD
         ]
         return {key for parcel in chosen if (key := dedup_key(parcel.queue, parcel.draft, parcel.once))}
 
     def _fifo_keys(self) -> set[int]:
-        sent = {queue.key for queue in self._parcel_queues() if queue.kind is Kind.FIFO}
+        keys = {parcel.queue.key for parcel in self._special_parcels()}
+        sent = {key for key in keys if (queue := self._directory.queue_of_key(key)) and queue.kind is Kind.FIFO}
         return sent | passing.fifo_keys((queue for queue, _ in self._queues.values()), self._directory)
 
     # -- orders -----------------------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ class Batch:
                     self._tx, self._directory, self._sealer, seqs=seqs, memory=self._memory, now=order.now,
                     principal=order.principal,
                 )  # fmt: skip
-                self._outcomes[index] = intake.take_all(order.parcels)
+                self._outcomes[index] = intake.take_all(order.parcels, plain=order.plain)
 
     async def _receive(self) -> None:
         chosen: list[tuple[int, tuple[Queue, Receive]]] = []

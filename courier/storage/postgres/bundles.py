@@ -5,6 +5,7 @@ takes a message opens the bundle: what is taken becomes a row of its own, what i
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -76,19 +77,24 @@ def _cut(entries: Sequence[Entry]) -> Iterable[Sequence[Entry]]:
     ordered = sorted(entries, key=_age)
     first = 0
     while first < len(ordered):
-        last, size = first, 0
-        while last < len(ordered) and last - first < MOST_MESSAGES:
-            entry = ordered[last]
-            size += entry[3]
-            if last > first and (size > MOST_BYTES or entry[2] - ordered[first][2] > MOST_MS):
-                break
-            last += 1
-        yield ordered[first:last]
-        first = last
+        part = ordered[first : first + MOST_MESSAGES]
+        if part[-1][2] - part[0][2] > MOST_MS or sum([entry[3] for entry in part]) > MOST_BYTES:
+            part = part[: _fitting(part)]
+        yield part
+        first += len(part)
 
 
-def _age(entry: Entry) -> tuple[int, int]:
-    return entry[2], entry[0]
+def _fitting(part: Sequence[Entry]) -> int:
+    """How many of them, at least one, are not too much for one row, nor too far apart."""
+    size = 0
+    for count, entry in enumerate(part):
+        size += entry[3]
+        if count and (size > MOST_BYTES or entry[2] - part[0][2] > MOST_MS):
+            return count
+    return len(part)
+
+
+_age = itemgetter(2, 0)
 
 
 def delete(opened: Mapping[tuple[int, int], int]) -> Step:

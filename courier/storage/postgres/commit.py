@@ -20,10 +20,10 @@ from courier.storage.postgres.lane import Lane, Waiting
 from courier.storage.postgres.orders import Order, Pass, Receive
 
 MOST_ORDERS = 1_000
-MOST_MESSAGES = 2_000
-WORTH_MESSAGES = 500
+MOST_MESSAGES = 1000
+WORTH_MESSAGES = 300
 """With so many messages a commit costs little beside them: what waits is divided among the lanes that are free."""
-LANES = 2
+LANES = 4
 CLAIMING = (Receive, Pass)
 """Orders that take what they find and pass over what another transaction holds."""
 FADING = 0.1

@@ -17,6 +17,8 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     events: Sequence[Event]
     catalog_version: int
     """The control plane by which the parcels were addressed."""
+    plain: bool
+    """Whether all parcels are for one standard queue and differ in nothing but what they say."""
 
     @property
     def weight(self) -> int:

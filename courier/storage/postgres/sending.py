@@ -26,6 +26,21 @@ def dedup_key(queue: Queue, draft: Draft, once: str | None = None) -> tuple[int,
     return queue.key, dedup_id.encode()
 
 
+def are_plain(parcels: Sequence[Parcel]) -> bool:
+    """Whether all are for one standard queue and differ in nothing but what they say: that is most of what is sent."""
+    if not parcels or parcels[0].queue.kind is not Kind.STANDARD:
+        return False
+    queue = parcels[0].queue
+    for parcel in parcels:
+        draft = parcel.draft
+        if (
+            parcel.queue is not queue or draft.id is not None or draft.delay_ms
+            or draft.retention_ms is not None or parcel.copy_of is not None or parcel.once is not None
+        ):  # fmt: skip
+            return False
+    return True
+
+
 class Intake:
     """Takes the parcels of one call."""
 
@@ -49,9 +64,10 @@ class Intake:
         self._principal = principal
         self._alone = False  # a message that others copy is found by its seq when they are delivered
 
-    def take_all(self, parcels: Sequence[Parcel]) -> list[Sent | CourierError]:
-        """Each parcel; one for a queue that was deleted meanwhile is refused alone."""
-        if (queue := self._one_queue(parcels)) is not None:
+    def take_all(self, parcels: Sequence[Parcel], *, plain: bool) -> list[Sent | CourierError]:
+        """Each parcel; one for a queue that was deleted meanwhile is refused alone. `plain`: see `are_plain`."""
+        queue = self._directory.queue_of_key(parcels[0].queue.key) if plain else None
+        if queue is not None and not queue.settings.delay_ms:
             return self._take_waiting(queue, parcels)
         outcomes: list[Sent | CourierError] = []
         self._alone = any(parcel.copy_of is not None for parcel in parcels)
@@ -68,23 +84,6 @@ class Intake:
             else:
                 outcomes.append(self._take(queue, parcel, origin=original.seq))
         return outcomes
-
-    def _one_queue(self, parcels: Sequence[Parcel]) -> Queue | None:
-        """The queue that all of them are for, where they just wait in it: that is most of what is sent."""
-        if not parcels:
-            return None
-        named = parcels[0].queue
-        queue = self._directory.queue_of_key(named.key)
-        if queue is None or queue.kind is Kind.FIFO or queue.settings.delay_ms:
-            return None
-        for parcel in parcels:
-            draft = parcel.draft
-            if (
-                parcel.queue is not named or draft.id is not None or draft.delay_ms
-                or draft.retention_ms is not None or parcel.copy_of is not None or parcel.once is not None
-            ):  # fmt: skip
-                return None
-        return queue
 
     def _take_waiting(self, queue: Queue, parcels: Sequence[Parcel]) -> list[Sent | CourierError]:
         """What `_take` does, for many messages that differ in nothing but what they say."""
@@ -110,8 +109,7 @@ class Intake:
     ) -> None:
         """That they were sent; those that follow each other and are told of alike at a stroke."""
         whole, first = queue.settings.archive_bodies, 0
-        details = [sent_detail(draft, queue, 0) for draft in drafts]
-        for detail, alike in itertools.groupby(details):
+        for detail, alike in itertools.groupby(drafts, lambda draft: sent_detail(draft, queue, 0)):
             last = first + len(list(alike))
             self._tx.events.note_all(
                 SENT, self._now, queue, seqs[first:last], message_ids[first:last], [0] * (last - first),

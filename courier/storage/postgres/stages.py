@@ -20,7 +20,7 @@ from courier.storage.postgres.link import Rows, Step
 from courier.storage.postgres.pool import Pool
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.rows import encode
-from courier.storage.postgres.sending import Intake, Memory, dedup_key
+from courier.storage.postgres.sending import Intake, Memory, are_plain, dedup_key
 from courier.storage.postgres.solo import alone
 from courier.storage.postgres.transaction import Transaction
 from courier.storage.staging import MEMORY_MS, STAGE_MS, unpack
@@ -106,7 +106,7 @@ class Stages:
             tx, self._directory, self.sealer, seqs=iter(seqs), memory=memory, now=now,
             principal=principal,
         )  # fmt: skip
-        intake.take_all(parcels)
+        intake.take_all(parcels, plain=are_plain(parcels))
 
     async def publication(self, target: str, *, series: str) -> Publication | None:
         found = await self._pool.ask_one(Q.read_publication, target=target, series=series)

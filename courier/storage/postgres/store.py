@@ -34,6 +34,7 @@ from courier.storage.postgres.queries import Q
 from courier.storage.postgres.records import Records, queues_of
 from courier.storage.postgres.rows import to_message
 from courier.storage.postgres.schema import migrate, space_of
+from courier.storage.postgres.sending import are_plain
 from courier.storage.postgres.settling import read_tokens
 from courier.storage.postgres.solo import alone
 from courier.storage.postgres.stages import Stages
@@ -178,7 +179,7 @@ class PostgresStore(Claims, Stages):
     async def send(
         self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
-        order = Send(parcels, now, principal, events, self._circle.catalog_version)
+        order = Send(parcels, now, principal, events, self._circle.catalog_version, are_plain(parcels))
         sent: list[Sent | CourierError] = await self._commit.submit(order)
         return sent
 
