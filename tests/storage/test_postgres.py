@@ -383,7 +383,7 @@ def disturb(cluster: Cluster, how: str) -> None:
         cluster.restart("immediate")
 
 
-@pytest.mark.parametrize(("each", "commits"), [(1, 1), (100, 2)])
+@pytest.mark.parametrize(("each", "commits"), [(1, 1), (100, 4)])
 async def test_few_messages_share_one_commit_and_many_are_divided_among_the_lanes(
     url: str, each: int, commits: int
 ) -> None:

@@ -1,7 +1,8 @@
 """Group commit: everybody who waits at this node shares one transaction, and so one trip to the disk.
 
 Two transactions may be under way, on two connections: while one is at the disk, the next is made. Whoever comes then
-waits for the one after that. Receivers are all in one of them, so that there is one claim for all; so is what time does
+waits for the one after that. Where much waits, four are: each is smaller, and node and database have always something
+to do. Receivers are all in one of them, so that there is one claim for all; so is what time does
 to queues, or a receiver would pass over a message that is just becoming ready. An order that raises is undone alone:
 the transaction is rolled back and every order of the batch runs again, each in a transaction of its own. A connection
 that is lost takes its batch with it: nobody can know whether the commit arrived, so nobody hears of success.
@@ -20,10 +21,12 @@ from courier.storage.postgres.lane import Lane, Waiting
 from courier.storage.postgres.orders import Order, Pass, Receive
 
 MOST_ORDERS = 1_000
-MOST_MESSAGES = 1000
+MOST_MESSAGES = 1_000
 WORTH_MESSAGES = 300
 """With so many messages a commit costs little beside them: what waits is divided among the lanes that are free."""
 LANES = 4
+FEW_LANES = 2
+"""For less than that."""
 CLAIMING = (Receive, Pass)
 """Orders that take what they find and pass over what another transaction holds."""
 FADING = 0.1
@@ -81,7 +84,7 @@ class GroupCommit:
         if not self._idle or not self._pending:
             return
         self._crowd.count(len(self._pending) + sum(map(len, self._running.values())))
-        if len(self._pending) >= self._crowd.share:
+        if len(self._pending) >= self._crowd.share or self._is_much():
             self._send_off()
         elif self._alarm is None:
             loop = asyncio.get_running_loop()
@@ -105,7 +108,12 @@ class GroupCommit:
 
     def _is_worth_it(self) -> bool:
         """A second commit at a time must be as large as the first: many small ones cost more than they gain."""
+        if len(self._running) >= FEW_LANES and not self._is_much():
+            return False
         return all(len(self._pending) >= len(batch) for batch in self._running.values())
+
+    def _is_much(self) -> bool:
+        return sum(order.weight for order, _ in self._pending) >= WORTH_MESSAGES
 
     def _ended(self, task: asyncio.Task[None], lane: Lane, *, claims: bool) -> None:
         del self._running[task]
@@ -173,7 +181,7 @@ class Crowd:
     @property
     def share(self) -> float:
         """With so many a commit need not wait for more."""
-        return self._size / LANES
+        return self._size / FEW_LANES
 
     @property
     def patience_seconds(self) -> float:
