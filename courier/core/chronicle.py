@@ -39,6 +39,23 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     def __len__(self) -> int:
         return len(self.ats)
 
+    def add(
+        self,
+        at: int,
+        seq: int | None,
+        message_id: str | None,
+        attempt: int | None,
+        size: int | None,
+        body: bytes | None,
+    ) -> None:
+        self.ats.append(at)
+        self.seqs.append(seq)
+        self.message_ids.append(message_id)
+        self.attempts.append(attempt)
+        self.sizes.append(size)
+        if body is not None:
+            self.bodies.append(body)
+
     @property
     def is_whole(self) -> bool:
         """Whether all columns are of one length, as they are unless somebody has damaged them."""
@@ -102,13 +119,7 @@ class Chronicle:
     ) -> None:
         """Something has happened to a message."""
         run = self._run(kind, queue.tenant, queue.id, queue.name, principal, detail, has_bodies=body is not None)
-        run.ats.append(at)
-        run.seqs.append(seq)
-        run.message_ids.append(message_id)
-        run.attempts.append(attempt)
-        run.sizes.append(size)
-        if body is not None:
-            run.bodies.append(body)
+        run.add(at, seq, message_id, attempt, size, body)
         self.count += 1
 
     def note_all(
@@ -144,13 +155,7 @@ class Chronicle:
                 event.kind, event.tenant, event.queue_id, event.queue, event.principal, detail,
                 has_bodies=body is not None,
             )  # fmt: skip
-            run.ats.append(event.at)
-            run.seqs.append(event.seq)
-            run.message_ids.append(event.message_id)
-            run.attempts.append(event.attempt)
-            run.sizes.append(event.size)
-            if body is not None:
-                run.bodies.append(body)
+            run.add(event.at, event.seq, event.message_id, event.attempt, event.size, body)
             self.count += 1
 
     def _run(
