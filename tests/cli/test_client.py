@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from http.client import HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -157,7 +158,7 @@ def test_who_has_no_token_is_told_where_to_put_one(script: Script) -> None:
 
 def test_a_server_that_asks_for_patience_is_asked_again(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(client_module.time, "sleep", pauses.append)
+    monkeypatch.setattr(client_module, "time", SimpleNamespace(sleep=pauses.append))  # nobody else's
     script.answer(429, {"detail": "too many requests"}, PROBLEM, Retry_After="2")
     script.answer(429, {"detail": "too many requests"}, PROBLEM, Retry_After="soon")
     script.answer(200, {"done": True})
@@ -169,7 +170,7 @@ def test_a_server_that_asks_for_patience_is_asked_again(script: Script, monkeypa
 
 def test_patience_ends(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(client_module.time, "sleep", pauses.append)
+    monkeypatch.setattr(client_module, "time", SimpleNamespace(sleep=pauses.append))  # nobody else's
     for _ in range(3):
         script.answer(429, {"detail": "too many requests"}, PROBLEM, Retry_After="40")
     with Client(script.url) as client, pytest.raises(Refused) as refused:
