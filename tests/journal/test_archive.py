@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from courier.core.chronicle import Commit
+from courier.core.chronicle import Commit, unpack
 from courier.core.errors import CursorNotFound, OffsetGone, Unavailable
 from courier.core.events import Entry
 from courier.core.shards import STEP
@@ -262,6 +263,18 @@ async def test_reading_from_sqlite_goes_on_while_it_is_sealed_in_its_midst(
     monkeypatch.setattr(shelf.rig.store, "_read_journal", late)
     end = (await shelf.history.span()).next
     assert [row["offset"] for row in await shelf.stream(0, end)] == list(range(end))
+
+
+@pytest.mark.parametrize("shelf", ["sqlite"], indirect=True)
+async def test_commits_that_an_older_version_has_packed_are_read_and_sealed_with_the_others(shelf: Shelf) -> None:
+    before = await fill(shelf)
+    db = shelf.rig.store._db  # type: ignore[attr-defined]
+    for start, packed in db.execute("SELECT start, events FROM journal").fetchall()[1::2]:
+        db.execute("UPDATE journal SET events = ? WHERE start = ?", (msgspec.msgpack.encode(unpack(packed)), start))
+    assert await shelf.everything() == before
+    assert await shelf.rig.store.check() == []
+    await shelf.seal()
+    assert await shelf.everything() == before
 
 
 async def test_a_segment_of_before_a_column_was_added_is_read_with_nulls(shelf: Shelf, tmp_path: Path) -> None:
