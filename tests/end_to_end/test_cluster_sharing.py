@@ -100,7 +100,10 @@ async def test_every_node_knows_how_a_listener_has_been_doing(pair: tuple[InProc
         await stranger.deliveries.resume(stranger.now(listener), principal="test")
         await eventually(lambda: Post(owner).health(listener).failure_run == 0)
         await stranger.deliveries.replay(stranger.now(listener), message_ids=[_first_id(receiver)], principal="test")
-        await eventually(lambda: stranger.health(listener).success_count == 1)
+        # Once or twice: what was refused may have come again by itself before it was asked for.
+        await eventually(
+            lambda: 1 <= stranger.health(listener).success_count == Post(owner).health(listener).success_count
+        )
 
 
 def _first_id(receiver: Any) -> str:
