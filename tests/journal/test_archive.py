@@ -266,7 +266,7 @@ async def test_reading_from_sqlite_goes_on_while_it_is_sealed_in_its_midst(
 
 
 @pytest.mark.parametrize("shelf", ["sqlite"], indirect=True)
-async def test_commits_that_an_older_version_has_packed_are_read_and_sealed_with_the_others(shelf: Shelf) -> None:
+async def test_commits_that_an_older_sqlite_store_has_packed_are_read_and_sealed_with_others(shelf: Shelf) -> None:
     before = await fill(shelf)
     db = shelf.rig.store._db  # type: ignore[attr-defined]
     for start, packed in db.execute("SELECT start, events FROM journal").fetchall()[1::2]:
