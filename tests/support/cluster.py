@@ -151,7 +151,8 @@ async def journal_of(store: str) -> list[Event]:
         while entries := await rig.store.read_events(start=len(events), limit=100_000):
             assert [entry.offset for entry in entries] == list(range(len(events), len(events) + len(entries)))
             events += [entry.event for entry in entries]
-        assert await rig.store.check() == []
+        findings = await rig.store.check()
+        assert findings == [], findings
         return events
     finally:
         await rig.close()
