@@ -63,12 +63,11 @@ class Run(msgspec.Struct, array_like=True, gc=False):
         return all(len(column) == len(self.ats) for column in columns)
 
     def events(self) -> Iterator[Event]:
-        shared = self.kind, self.tenant, self.queue_id, self.queue, self.principal
+        kind, tenant, queue_id, queue, principal = self.kind, self.tenant, self.queue_id, self.queue, self.principal
         bodies = self.bodies or [None] * len(self)
         for at, seq, message_id, attempt, size, body in zip(
             self.ats, self.seqs, self.message_ids, self.attempts, self.sizes, bodies, strict=True
         ):
-            kind, tenant, queue_id, queue, principal = shared
             detail = self.detail if body is None else {**(self.detail or {}), "body": body}
             yield Event(kind, at, tenant, queue_id, queue, seq, message_id, attempt, size, principal, detail)
 
@@ -150,7 +149,7 @@ class Chronicle:
     def extend(self, events: Iterable[Event]) -> None:
         """Events of any sort, one by one."""
         for event in events:
-            detail, body = split(event.detail)
+            detail, body = _split(event.detail)
             run = self._run(
                 event.kind, event.tenant, event.queue_id, event.queue, event.principal, detail,
                 has_bodies=body is not None,
@@ -197,7 +196,7 @@ class Chronicle:
         return found
 
     def pack(self) -> bytes:
-        return pack(self.runs)
+        return _pack(self.runs)
 
     def parts(self, most: int) -> Iterator[tuple[int, int, bytes]]:
         """Of a very large commit several rows, so that a reader need not take all at once: count, time and events."""
@@ -205,15 +204,15 @@ class Chronicle:
         count = 0
         for run in self.runs:
             if part and count + len(run) > most:
-                yield count, part[-1].ats[-1], pack(part)
+                yield count, part[-1].ats[-1], _pack(part)
                 part, count = [], 0
             part.append(run)
             count += len(run)
         if part:
-            yield count, part[-1].ats[-1], pack(part)
+            yield count, part[-1].ats[-1], _pack(part)
 
 
-def split(detail: Detail | None) -> tuple[Detail | None, bytes | None]:
+def _split(detail: Detail | None) -> tuple[Detail | None, bytes | None]:
     """What an event tells, without the body, and the body."""
     body = detail.get("body") if detail else None
     if not detail or type(body) is not bytes:
@@ -221,7 +220,7 @@ def split(detail: Detail | None) -> tuple[Detail | None, bytes | None]:
     return {name: value for name, value in detail.items() if name != "body"} or None, body
 
 
-def pack(runs: Sequence[Run]) -> bytes:
+def _pack(runs: Sequence[Run]) -> bytes:
     return _RUNS + _encode(runs)
 
 

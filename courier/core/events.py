@@ -70,8 +70,8 @@ class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 def sent_detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:
     """What the journal tells of a message that is sent, besides its body; a queue may have attributes left out."""
-    if is_plain(draft) and not delay_ms:
-        return plain_detail(draft.content_type)
+    if _is_plain(draft) and not delay_ms:
+        return _plain_detail(draft.content_type)
     detail: dict[str, Json] = {"content_type": draft.content_type}
     if delay_ms:
         detail["delay_ms"] = delay_ms
@@ -84,13 +84,13 @@ def sent_detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:
     return detail
 
 
-def is_plain(draft: Draft) -> bool:
+def _is_plain(draft: Draft) -> bool:
     """Whether there is nothing to tell of it but its content type: that is most of what is sent."""
     return draft.group is None and draft.trace is None and not draft.attributes
 
 
 @lru_cache(maxsize=256)
-def plain_detail(content_type: str) -> dict[str, Json]:
+def _plain_detail(content_type: str) -> dict[str, Json]:
     """The same dictionary each time, so that it is quickly found to be the same."""
     return {"content_type": content_type}
 

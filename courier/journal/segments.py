@@ -8,7 +8,7 @@ import msgspec
 
 from courier.core.chronicle import Commit
 from courier.core.events import Entry, Event
-from courier.journal.arrow import commits_batch, record_batch
+from courier.journal.arrow import commits_batch
 from courier.journal.place import SUFFIX, Place
 from courier.journal.schema import conform, journal_schema
 
@@ -56,7 +56,7 @@ def chain(listed: Sequence[tuple[str, int]]) -> list[Segment]:
 
 
 class SegmentWriter:
-    """Takes entries in order and writes them into a sink, one row group at a time."""
+    """Takes events in order and writes them into a sink, one row group at a time."""
 
     def __init__(self, sink: Any) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -67,16 +67,12 @@ class SegmentWriter:
         self._batches: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
-    def add(self, entries: Sequence[Entry]) -> int:
-        """Returns how many bytes they are, uncompressed."""
-        return self.add_batch(record_batch(entries))
-
     def add_commits(self, commits: Sequence[Commit], *, start: int, stop: int) -> int:
-        """The same of commits, as far as they are of offsets `start` up to `stop`."""
+        """Their events of offsets `start` up to `stop`; returns how many bytes they are, uncompressed."""
         return self.add_batch(commits_batch(commits, start=start, stop=stop))
 
     def add_batch(self, added: "pa.RecordBatch") -> int:
-        """The same of entries that are columns already."""
+        """The same of events that are columns already."""
         size = int(added.nbytes)
         self._batches.append(added)
         self._rows += added.num_rows

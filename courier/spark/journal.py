@@ -30,6 +30,7 @@ JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
 SMALL_REST = 4
+"""The part of a piece below which a rest is small."""
 MOST_OFFSETS = 1_000_000
 """As many as the server puts into one answer."""
 

@@ -107,12 +107,13 @@ class GroupCommit:
                 asyncio.get_running_loop().call_soon(self._start)
 
     def _is_worth_it(self) -> bool:
-        """A second commit at a time must be as large as the first: many small ones cost more than they gain."""
+        """A further commit at a time must be as large as the others: many small ones cost more than they gain."""
         if len(self._running) >= FEW_LANES and not self._is_much():
             return False
         return all(len(self._pending) >= len(batch) for batch in self._running.values())
 
     def _is_much(self) -> bool:
+        """Whether so much waits that all lanes are for it."""
         return sum(order.weight for order, _ in self._pending) >= WORTH_MESSAGES
 
     def _ended(self, task: asyncio.Task[None], lane: Lane, *, claims: bool) -> None:
