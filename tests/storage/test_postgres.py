@@ -15,6 +15,7 @@ from courier.core.events import EventKind
 from courier.core.model import Draft, Kind, Lease, QueueSettings
 from courier.storage.base import CannotOpen, Span
 from courier.storage.postgres import duties
+from courier.storage.postgres.marks import FULL_SECONDS
 from courier.storage.postgres.store import PostgresStore
 from tests.support.engines import TENANT, WHO, Rig, forget
 from tests.support.postgres import Cluster, shared_cluster
@@ -112,6 +113,24 @@ async def test_a_receiver_at_one_node_is_woken_by_a_send_at_another(url: str) ->
         await other.arrivals.waits.get()
         sent = await one.send("orders")
         async with asyncio.timeout(10):
+            assert [lease.message.seq for lease in await receiver] == [sent.seq]
+
+
+async def test_what_another_node_puts_before_the_mark_of_this_one_is_found_when_it_is_heard_of(url: str) -> None:
+    """As after a commit that took its time, or from a node whose clock is behind."""
+    async with nodes(url) as (one, other):
+        await one.create("orders")
+        await until(lambda: other.catalog.queues(TENANT))
+        one.clock.advance(ms=60_000)
+        for _ in range(2):
+            await other.send("orders")
+            await other.receive_one("orders")
+        receiver = asyncio.create_task(other.receive("orders", wait_ms=20_000))
+        await other.arrivals.waits.get()
+        one.clock.advance(ms=-30_000)
+        sent = await one.send("orders")
+        one.clock.advance(ms=30_000)
+        async with asyncio.timeout(FULL_SECONDS / 2):
             assert [lease.message.seq for lease in await receiver] == [sent.seq]
 
 

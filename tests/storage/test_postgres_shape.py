@@ -324,9 +324,19 @@ def test_a_look_begins_a_little_before_the_oldest_that_was_there() -> None:
 def test_what_becomes_ready_as_of_long_ago_is_looked_for() -> None:
     marks = Marks(lambda: 1.0)
     marks.claim(1)
-    marks.claimed(1, ready=90_000, bundle=None)
-    marks.readied(1, 30_000)
-    assert marks.claim(1)[0] == 30_000 - MARGIN_MS
+    marks.claimed(1, ready=90_000, bundle=80_000)
+    marks.told(1, 30_000)
+    assert marks.claim(1) == (30_000 - MARGIN_MS, 30_000 - MARGIN_MS)
+
+
+def test_what_is_told_of_while_somebody_looks_is_not_lost_on_him() -> None:
+    marks = Marks(lambda: 1.0)
+    marks.claim(1)
+    marks.told(1, 30_000)  # too late to be seen by that look
+    marks.claimed(1, ready=90_000, bundle=80_000)
+    assert marks.claim(1) == (30_000 - MARGIN_MS, 30_000 - MARGIN_MS)
+    marks.claimed(1, ready=90_000, bundle=80_000)
+    assert marks.claim(1) == (90_000 - MARGIN_MS, 80_000 - MARGIN_MS)
 
 
 async def test_a_lease_that_ended_long_ago_is_had_again_at_once(node: Rig) -> None:

@@ -20,6 +20,10 @@ class Agenda:
         heapq.heappush(self._heap, (at, key))
         return True
 
+    def is_due(self, key: int, now: int) -> bool:
+        """Whether time may have changed the queue by now; of one that nothing is known of it may."""
+        return self._next.get(key, now) <= now
+
     def take(self, now: int, limit: int) -> list[int]:
         """Keys of queues that time has changed by now, taken off the agenda."""
         taken: list[int] = []

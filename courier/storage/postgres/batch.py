@@ -9,6 +9,7 @@ from courier.core.model import Ack, Kind, LateAck, Queue
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Parcel, RoutesChanged
 from courier.storage.postgres import claiming, held, passing
+from courier.storage.postgres.agenda import Agenda
 from courier.storage.postgres.arrays import blobs, numbers
 from courier.storage.postgres.ending import end_delivered
 from courier.storage.postgres.link import Rows, Step
@@ -43,6 +44,7 @@ class Batch:
         sealer: Sealer,
         seqs: Seqs,
         lease_nos: Iterator[int],
+        agenda: Agenda,
         *,
         short_acks: bool,
     ) -> None:
@@ -52,9 +54,12 @@ class Batch:
         self._sealer = sealer
         self._seqs = seqs
         self._lease_nos = lease_nos
+        self._agenda = agenda
         self._short_acks = short_acks
         self._outcomes: list[Any] = [None] * len(orders)
         self._queues = self._reached()
+        self._late: dict[int, tuple[Queue, int]] = {}
+        """Those of them that time may have changed."""
         self._rows: dict[int, Row] = {}
         self._plain: list[tuple[Queue, int, Token]] = []
         self._named: set[int] = set()
@@ -77,7 +82,7 @@ class Batch:
         return self._outcomes
 
     def _reached(self) -> dict[int, tuple[Queue, int]]:
-        """The queues that time must be applied to first, each with the latest now that anybody named."""
+        """The queues that something is taken from or settled in, each with the latest now that anybody named."""
         reached: dict[int, tuple[Queue, int]] = {}
         for order in self._orders:
             if isinstance(order, Send):
@@ -94,9 +99,10 @@ class Batch:
         fifo_keys = self._fifo_keys()
         self._tx.open(catalog_version=catalog_version, fifo_keys=fifo_keys)
         asked: dict[str, Step] = {}
-        if self._queues:
-            whole = {key for order in self._orders if isinstance(order, Pass) for key in order.keys}
-            asked["hands"], asked["due"], asked["aged"] = passing.look(self._tx, self._queues, whole=whole)
+        whole = {key for order in self._orders if isinstance(order, Pass) for key in order.keys}
+        self._late = {key: (queue, now) for key, (queue, now) in self._queues.items() if self._is_late(key, now, whole)}
+        if self._late:
+            asked["hands"], asked["due"], asked["aged"] = passing.look(self._tx, self._late, whole=whole)
         self._sort_tokens()
         if self._held:
             places = {(key, lease_no) for key, _, lease_no in self._held}
@@ -120,7 +126,7 @@ class Batch:
         self._rows = {row.seq: row for row in tx.open_hands(answers.get("held", []))}
         self._rows.update((row.seq, row) for row in tx.adopt(answers.get("named", [])))
         self._rows.update((row.seq, row) for row in tx.adopt_acked(answers.get("acks", [])))
-        self._unfinished = passing.apply_time(tx, due, hands, aged, self._queues, self._directory)
+        self._unfinished = passing.apply_time(tx, due, hands, aged, self._late, self._directory)
         for (seqs,) in answers.get("seqs", []):
             count = self._parcel_count() - len(self._own_seqs)
             self._own_seqs += seqs[:count]
@@ -132,6 +138,10 @@ class Batch:
             changed = {facts[2] for facts in due} | {facts[0] for facts in (*hands, *aged)}
             claimed = claiming.sort_out(tx, self._limits, answers["rows"], answers["bundles"])
             self._early = {key: rows for key, rows in claimed.items() if key not in changed}
+
+    def _is_late(self, key: int, now: int, whole: set[int]) -> bool:
+        """Whether to see to what time has done. What only another node knows of is its to see to, or the leader's."""
+        return key in whole or self._agenda.is_due(key, now) or not self._tx.marks.is_fresh(key, now)
 
     def _receives(self) -> list[tuple[Queue, Receive]]:
         return [

@@ -9,7 +9,7 @@ import msgspec
 from courier.core.errors import CourierError
 from courier.storage.base import Directory, Signals
 from courier.storage.metrics import Metrics
-from courier.storage.postgres.agenda import Agenda
+from courier.storage.postgres.agenda import NEVER, Agenda
 from courier.storage.postgres.held import lease_nos
 from courier.storage.postgres.link import Step
 from courier.storage.postgres.marks import Marks
@@ -22,6 +22,16 @@ NOTICE_SECONDS = 0.01
 NOTICE_BYTES = 7_000
 EVERYTHING = -1
 """In a notice, in place of the queues: there are too many to name."""
+
+
+class Notice(msgspec.Struct, array_like=True, frozen=True):
+    """What one node tells the others."""
+
+    node: str
+    ready: list[tuple[int, int, int]]
+    """Queues, how many messages can be had now, and when the oldest of them came or became ready."""
+    catalog: bool
+    """Whether the control plane has changed."""
 
 
 class Circle:
@@ -41,7 +51,7 @@ class Circle:
         self.catalog_version = 0
         self.refresh: Callable[[], Awaitable[None]]
         self.tell: Callable[[Step], Awaitable[object]]
-        self._owed: dict[int, int] = {}
+        self._owed: dict[int, tuple[int, int]] = {}
         self._told_at = 0.0
         self._telling: asyncio.Task[None] | None = None
 
@@ -58,16 +68,23 @@ class Circle:
             return None
         self._told_at = now
         tx.told = True
-        return self._write({**self._take_owed(), **tx.left, **tx.ready}, catalog=catalog)
+        self._owe(tx)
+        return self._write(self._take_owed(), catalog=catalog)
 
-    def _take_owed(self) -> dict[int, int]:
+    def _owe(self, tx: Transaction) -> None:
+        """The others are to hear what can be had now: how many messages of which queue, the oldest from when."""
+        for key, count in {**tx.left, **tx.ready}.items():
+            known, oldest = self._owed.get(key, (0, NEVER))
+            self._owed[key] = known + count, min(oldest, tx.oldest.get(key, NEVER))
+
+    def _take_owed(self) -> dict[int, tuple[int, int]]:
         owed, self._owed = self._owed, {}
         return owed
 
-    def _write(self, ready: dict[int, int], *, catalog: bool = False) -> Step:
-        payload = msgspec.json.encode([self.node, list(ready.items()), catalog])
+    def _write(self, ready: dict[int, tuple[int, int]], *, catalog: bool = False) -> Step:
+        payload = msgspec.json.encode(Notice(self.node, [(key, *what) for key, what in ready.items()], catalog))
         if len(payload) > NOTICE_BYTES:
-            payload = msgspec.json.encode([self.node, [[EVERYTHING, 1]], catalog])
+            payload = msgspec.json.encode(Notice(self.node, [(EVERYTHING, 1, 0)], catalog))
         return Q.notify, {"channel": self.channel, "payload": payload.decode()}
 
     async def _tell_later(self) -> None:
@@ -99,10 +116,11 @@ class Circle:
             self.signals.due(min(news))
         for key, at in tx.passed.items():
             self.marks.passed(key, at)
+        for key, at in tx.oldest.items():
+            self.marks.told(key, at)
         for key, count in tx.ready.items():
             self.signals.ready(key, count)
         if not tx.told and (tx.ready or tx.left):
-            self._owed.update(tx.left)
-            self._owed.update(tx.ready)
+            self._owe(tx)
             if self._telling is None or self._telling.done():
                 self._telling = asyncio.create_task(self._tell_later())

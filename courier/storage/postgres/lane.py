@@ -105,7 +105,10 @@ class Lane:
         group, circle = self._group, self._circle
         begun = perf_counter()
         tx = Transaction(connection, circle.space, circle.marks)
-        batch = Batch(tx, orders, circle.directory, group.sealer, circle.seqs, circle.lease_nos, short_acks=short_acks)
+        batch = Batch(
+            tx, orders, circle.directory, group.sealer, circle.seqs, circle.lease_nos, circle.agenda,
+            short_acks=short_acks,
+        )  # fmt: skip
         outcomes = await batch.run(circle.catalog_version)
         started = perf_counter()
         wrote = await tx.commit(circle.notice)

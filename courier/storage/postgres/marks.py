@@ -2,15 +2,18 @@
 
 A transaction that somebody holds open keeps vacuum from it for as long as it lasts, and every look from the very front
 would have to step over more and more of them. So a node remembers up to where there was nothing left, and begins a
-little before that. Now and then, and whenever it lets time pass, it looks from the front all the same: another node may
-have put something there.
+little before that. What appears before it is told with the commit that puts it there, by other nodes in their notices.
+Now and then, and whenever it lets time pass, a node looks from the front all the same: a notice may have been lost.
 """
 
 from collections.abc import Callable
+from typing import Any
 
-MARGIN_MS = 2_000
-"""How much earlier to begin: clocks of nodes differ, and commits take their time."""
+MARGIN_MS = 100
+"""How much earlier to begin; all that is in between may have to be stepped over in every look."""
 FULL_SECONDS = 5.0
+FRESH_MS = 100
+"""So often a busy node looks for what time has done that only others know of; what it knows of itself is never late."""
 
 
 class Marks:
@@ -22,10 +25,13 @@ class Marks:
         self._bundles: dict[int, int] = {}
         self._ready: dict[int, int] = {}
         self._due: dict[int, int] = {}
+        self._news: dict[int, int] = {}
+        """The earliest that was told of since somebody last began to look, who may not have seen it."""
 
     def claim(self, key: int) -> tuple[int, int]:
         """From when on to look for ready messages and for bundles; 0 is the very front."""
         now = self._clock()
+        self._news.pop(key, None)
         if now - self._full_at.get(key, -FULL_SECONDS) >= FULL_SECONDS:
             self._full_at[key] = now
             return 0, 0
@@ -33,29 +39,38 @@ class Marks:
 
     def claimed(self, key: int, *, ready: int | None, bundle: int | None) -> None:
         """The oldest that was there; none where there was nothing, which says as much as was known."""
+        news = self._news.get(key)
         if ready is not None:
-            self._ready[key] = ready
+            self._ready[key] = ready if news is None else min(ready, news)
         if bundle is not None:
-            self._bundles[key] = bundle
+            self._bundles[key] = bundle if news is None else min(bundle, news)
 
-    def readied(self, key: int, at: int) -> None:
-        """Something has become ready, as of then."""
-        if at < self._ready.get(key, 0):
-            self._ready[key] = at
-
-    def bundled(self, key: int, at: int) -> None:
-        """Something that came then waits in a bundle."""
-        if at < self._bundles.get(key, 0):
-            self._bundles[key] = at
+    def told(self, key: int, at: int) -> None:
+        """Something can be had that came, or became ready, then."""
+        for kept in (self._ready, self._bundles):
+            if at < kept.get(key, 0):
+                kept[key] = at
+        self._news[key] = min(at, self._news.get(key, at))
 
     def due(self, key: int) -> int:
         """From when on to look for what has come to its end."""
         return self._due.get(key, 0) - MARGIN_MS
+
+    def is_fresh(self, key: int, now: int) -> bool:
+        """Whether time was let pass just now."""
+        return now < self._due.get(key, 0) + FRESH_MS
 
     def passed(self, key: int, now: int) -> None:
         """All has been done that time did to the queue by then."""
         self._due[key] = max(now, self._due.get(key, 0))
 
     def forget(self, key: int) -> None:
-        for kept in (self._full_at, self._bundles, self._ready, self._due):
+        for kept in self._all():
             kept.pop(key, None)
+
+    def forget_all(self) -> None:
+        for kept in self._all():
+            kept.clear()
+
+    def _all(self) -> tuple[dict[int, Any], ...]:
+        return self._full_at, self._bundles, self._ready, self._due, self._news

@@ -265,7 +265,7 @@ def _note_arrivals(tx: Transaction, queue: Queue, travellers: Sequence[Traveller
     change = tx.change(queue.key)
     for _, _, _, _, size, due_at, entered_at, _, grp, _, _ in travellers:
         change.add(State.READY, size)
-        tx.marks.readied(queue.key, due_at)
+        tx.show(queue.key, due_at)
         tx.due(queue.key, entered_at + queue.settings.retention_ms)
         if queue.kind is Kind.FIFO:
             tx.touch_group(queue.key, _group(queue, grp))

@@ -160,6 +160,7 @@ class Intake:
             tx.due(queue.key, self._now + delay_ms)
         else:
             tx.made_ready(queue.key)
+            tx.show(queue.key, self._now)
         tx.due(queue.key, self._now + queue.settings.retention_ms if discard_at is None else discard_at)
 
 

@@ -68,6 +68,8 @@ class Transaction:
         self.ready: dict[int, int] = {}
         self.left: dict[int, int] = {}
         """What is left of bundles that were opened: another node may have looked in vain while they were locked."""
+        self.oldest: dict[int, int] = {}
+        """By queue, when the oldest came, or became ready, of what can be had after the commit and could not before."""
         self.told = False
         self.marks = marks or Marks()
         self.passed: dict[int, int] = {}
@@ -211,7 +213,7 @@ class Transaction:
         """Its state, due time, attempts or lease number changed."""
         self._loosen(row)
         if row.state is State.READY:
-            self.marks.readied(row.queue, row.due_at)
+            self.show(row.queue, row.due_at)
         if row.seq not in self._transferred:
             self._changed[row.seq] = row
 
@@ -246,7 +248,7 @@ class Transaction:
     def transfer(self, row: Row) -> None:
         """Its queue changed, and all else with it."""
         self._loosen(row)
-        self.marks.readied(row.queue, row.due_at)
+        self.show(row.queue, row.due_at)
         self._changed.pop(row.seq, None)
         self._transferred[row.seq] = row
 
@@ -267,7 +269,7 @@ class Transaction:
 
     def wait(self, key: int, entries: list[bundles.Entry]) -> None:
         """Messages that wait with others."""
-        self.marks.bundled(key, entries[0][2])
+        self.show(key, entries[0][2])
         held = self._waiting.get(key)
         if held is None:
             self._waiting[key] = entries
@@ -284,6 +286,11 @@ class Transaction:
 
     def made_ready(self, key: int, count: int = 1) -> None:
         self.ready[key] = self.ready.get(key, 0) + count
+
+    def show(self, key: int, at: int) -> None:
+        """Something can be had that came, or became ready, then; at once in here, elsewhere after the commit."""
+        self.oldest[key] = min(at, self.oldest.get(key, at))
+        self.marks.told(key, at)
 
     def due(self, key: int, at: int) -> None:
         """Something will happen to the queue at `at`."""

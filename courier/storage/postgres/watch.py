@@ -9,7 +9,7 @@ import msgspec
 import psycopg
 
 from courier.core.errors import CourierError
-from courier.storage.postgres.circle import EVERYTHING, Circle
+from courier.storage.postgres.circle import EVERYTHING, Circle, Notice
 from courier.storage.postgres.link import Connection, connect
 from courier.storage.postgres.pace import Pace
 from courier.storage.postgres.queries import Q
@@ -77,6 +77,7 @@ class Watch:
         if self._connection is None:
             await self._connect()
             await self._circle.refresh()
+            self._circle.marks.forget_all()
             ticks = 0
         assert self._connection is not None
         async for notice in self._connection.notifies(timeout=TICK_SECONDS):
@@ -87,16 +88,18 @@ class Watch:
         await self._on_tick(ticks)
 
     async def _hear(self, payload: str) -> None:
-        node, ready, catalog = msgspec.json.decode(payload, type=tuple[str, list[tuple[int, int]], bool])
-        if node == self._circle.node:
+        notice = msgspec.json.decode(payload, type=Notice)
+        if notice.node == self._circle.node:
             return
-        if catalog:
+        if notice.catalog:
             with contextlib.suppress(CourierError):  # the next transaction finds out
                 await self._circle.refresh()
-        for key, count in ready:
+        for key, count, oldest in notice.ready:
             if key == EVERYTHING:
+                self._circle.marks.forget_all()
                 await self._poll_soon()
             else:
+                self._circle.marks.told(key, oldest)
                 self._circle.signals.ready(key, count)
 
     async def _poll_soon(self) -> None:
