@@ -3,9 +3,10 @@
 Two transactions may be under way, on two connections: while one is at the disk, the next is made. Whoever comes then
 waits for the one after that. Where much waits, four are: each is smaller, and node and database have always something
 to do. Receivers are all in one of them, so that there is one claim for all; so is what time does
-to queues, or a receiver would pass over a message that is just becoming ready. An order that raises is undone alone:
-the transaction is rolled back and every order of the batch runs again, each in a transaction of its own. A connection
-that is lost takes its batch with it: nobody can know whether the commit arrived, so nobody hears of success.
+to queues, or a receiver would pass over a message that is just becoming ready. Where nobody sends, acks go along with
+them: one transaction for all costs less than two. An order that raises is undone alone: the transaction is rolled back
+and every order of the batch runs again, each in a transaction of its own. A connection that is lost takes its batch
+with it: nobody can know whether the commit arrived, so nobody hears of success.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from courier.core.receipts import Sealer
 from courier.storage.postgres.batch import Again
 from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.lane import Lane, Waiting
-from courier.storage.postgres.orders import Order, Pass, Receive
+from courier.storage.postgres.orders import Order, Pass, Receive, Send
 
 MOST_ORDERS = 1_000
 MOST_MESSAGES = 1_000
@@ -30,6 +31,7 @@ FEW_LANES = 2
 CLAIMING = (Receive, Pass)
 """Orders that take what they find and pass over what another transaction holds."""
 FADING = 0.1
+FADED = 0.1
 PATIENCE = 0.25
 MOST_PATIENCE_SECONDS = 0.002
 
@@ -57,6 +59,8 @@ class GroupCommit:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._pending.append((order, future))
+        if type(order) is Send:
+            self._crowd.sends()
         if not self._starting:
             self._starting = True
             loop.call_soon(self._start)  # whoever comes in the same instant comes along
@@ -108,7 +112,7 @@ class GroupCommit:
 
     def _is_worth_it(self) -> bool:
         """A further commit at a time must be as large as the others: many small ones cost more than they gain."""
-        if len(self._running) >= FEW_LANES and not self._is_much():
+        if len(self._running) >= self._crowd.lanes and not self._is_much():
             return False
         return all(len(self._pending) >= len(batch) for batch in self._running.values())
 
@@ -171,18 +175,29 @@ class Crowd:
 
     def __init__(self) -> None:
         self._size = 0.0
+        self._sending = 0.0
         self._commit_seconds = 0.0
 
     def count(self, present: int) -> None:
         self._size = max(present, self._size - FADING * (self._size - present))
 
+    def sends(self) -> None:
+        """Somebody does."""
+        self._sending = 1.0
+
     def committed(self, seconds: float) -> None:
         self._commit_seconds += FADING * (seconds - self._commit_seconds)
+        self._sending *= 1 - FADING
+
+    @property
+    def lanes(self) -> int:
+        """How many commits are made at a time, where no more than a few wait."""
+        return FEW_LANES if self._sending > FADED else 1
 
     @property
     def share(self) -> float:
         """With so many a commit need not wait for more."""
-        return self._size / FEW_LANES
+        return self._size / self.lanes
 
     @property
     def patience_seconds(self) -> float:
