@@ -217,7 +217,7 @@ async def test_damage_to_what_is_leased_together_is_found(node: Rig, tmp_path: P
 
 @given(sizes=st.lists(st.integers(0, 2 * MOST_BYTES), min_size=1, max_size=100))
 def test_parts_are_neither_too_long_nor_too_heavy(sizes: list[int]) -> None:
-    rows = [Row(seq, 1, b"", 2, 0, 1, 1, 0, None, size, None, None, None) for seq, size in enumerate(sizes)]
+    rows = [Row(seq, 1, "", State.LEASED, 0, 1, 1, 0, None, size, None, None, None) for seq, size in enumerate(sizes)]
     parts = list(held.parts(rows))
     assert [row for part in parts for row in part] == rows
     assert all(len(part) <= MOST_MESSAGES for part in parts)

@@ -228,10 +228,7 @@ class Batch:
             if not isinstance(order, Settle) or (queue := self._live(index, order.queue)) is None:
                 continue
             desk = Desk(self._tx, queue, self._rows, self._directory, order.now, order.principal)
-            self._outcomes[index] = [
-                desk.settle(settlement, token)
-                for settlement, token in zip(order.settlements, order.tokens, strict=True)
-            ]
+            self._outcomes[index] = desk.settle(order.settlements, order.tokens)
             if self._tx.delivered:
                 await end_delivered(self._tx, self._directory, at=order.now, principal=order.principal)
         if self._tx.overtaken:

@@ -21,7 +21,7 @@ MOST_BYTES = 64 * 1024
 MOST_MS = 1_000
 """How far apart the messages of a bundle may have come."""
 
-Entry = tuple[int, bytes, int, int, bytes | None, Any]
+Entry = tuple[int, str, int, int, bytes | None, Any]
 """seq, id, entered_at, size, group, content; as it is packed."""
 
 
@@ -29,7 +29,7 @@ class Packed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An entry as it is read: the content stays as it is, ready for a row of its own."""
 
     seq: int
-    id: bytes
+    id: str
     entered_at: int
     size: int
     grp: bytes | None
@@ -53,7 +53,7 @@ def unpack(queue: int, content: bytes) -> list[Row]:
 def entry_of(row: Row) -> Entry:
     """A message that goes back into a bundle, untouched."""
     assert row.content is not None
-    return row.seq, row.id.encode(), row.entered_at, row.size, row.grp, msgspec.Raw(row.content)
+    return row.seq, row.id, row.entered_at, row.size, row.grp, msgspec.Raw(row.content)
 
 
 def insert(waiting: Mapping[int, Sequence[Entry]]) -> Step:

@@ -26,12 +26,18 @@ def note(
 
 
 def note_all(
-    tx: Transaction, kind: EventKind, at: int, queue: Queue, rows: Sequence[Row], principal: str | None
+    tx: Transaction,
+    kind: EventKind,
+    at: int,
+    queue: Queue,
+    rows: Sequence[Row],
+    principal: str | None,
+    detail: dict[str, Json] | None = None,
 ) -> None:
     """The same has happened to all of them."""
     tx.events.note_all(
         kind, at, queue, [row.seq for row in rows], [row.id for row in rows], [row.attempts for row in rows],
-        [row.size for row in rows], principal,
+        [row.size for row in rows], principal, detail,
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ class Fact(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     place: int
     seq: int
-    id: bytes
+    id: str
     entered_at: int
     size: int
     grp: bytes | None
@@ -113,7 +113,7 @@ def insert(leased: Iterable[Sequence[Row]]) -> Step:
 
 
 def _fact(place: int, row: Row) -> tuple[Any, ...]:
-    return place, row.seq, row.id.encode(), row.entered_at, row.size, row.grp
+    return place, row.seq, row.id, row.entered_at, row.size, row.grp
 
 
 def _spans(chosen: Sequence[Iterable[Row]]) -> dict[str, str]:

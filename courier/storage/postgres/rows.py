@@ -30,46 +30,26 @@ def content_of(draft: Draft, *, sent_at: int, delay_ms: int) -> Content:
     return Content(draft.body, draft.content_type, sent_at, delay_ms, draft.attributes, draft.trace)
 
 
-class Row:
+class Row(msgspec.Struct, eq=False, gc=False):
     """A message in the hands of a transaction, as it will stand when that commits."""
 
-    __slots__ = (
-        "attempts", "content", "death", "discard_at", "due_at", "entered_at", "grp", "id", "lease_no", "loose",
-        "origin", "queue", "seq", "size", "state",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        seq: int,
-        queue: int,
-        id_: bytes,
-        state: int,
-        due_at: int,
-        attempts: int,
-        lease_no: int,
-        entered_at: int,
-        own_end: int | None,
-        size: int,
-        grp: bytes | None,
-        origin: int | None,
-        death: bytes | None,
-        content: bytes | None = None,
-    ) -> None:
-        self.seq = seq
-        self.queue = queue
-        self.id = id_.decode()
-        self.state = _STATES[state]
-        self.due_at = due_at
-        self.attempts = attempts
-        self.lease_no = lease_no
-        self.entered_at = entered_at
-        self.discard_at = own_end
-        self.size = size
-        self.grp = grp
-        self.origin = origin
-        self.death = death
-        self.content = content
-        self.loose = False  # it has left a bundle and has no row of its own yet
+    seq: int
+    queue: int
+    id: str
+    state: State
+    due_at: int
+    attempts: int
+    lease_no: int
+    entered_at: int
+    discard_at: int | None
+    """Only where it has its own retention."""
+    size: int
+    grp: bytes | None
+    origin: int | None
+    death: bytes | None
+    content: bytes | None = None
+    loose: bool = False
+    """It has left a bundle and has no row of its own yet."""
 
     def ends_at(self, queue: Queue) -> int:
         """When it is too old to keep."""
@@ -109,4 +89,6 @@ def to_lease(queue: Queue, row: Row, *, receipt: str) -> Lease:
 
 
 def read(facts: tuple[Any, ...]) -> Row:
-    return Row(*facts)
+    """A row of `message` as it was selected: see FACTS and WHOLE."""
+    seq, queue, message_id, state, *others = facts
+    return Row(seq, queue, message_id.decode(), _STATES[state], *others)

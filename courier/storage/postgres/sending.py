@@ -96,7 +96,7 @@ class Intake:
         for draft, seq, message_id, size in zip(drafts, seqs, minted, sizes, strict=True):
             group = None if draft.group is None else draft.group.encode()
             content = Content(draft.body, draft.content_type, now, 0, draft.attributes, draft.trace)
-            entries.append((seq, message_id.encode(), now, size, group, content))
+            entries.append((seq, message_id, now, size, group, content))
         tx.wait(queue.key, entries)
         tx.change(queue.key).add(State.READY, sum(sizes), len(entries))
         tx.made_ready(queue.key, len(entries))
@@ -131,7 +131,7 @@ class Intake:
         group = _group(queue, draft)
         content = content_of(draft, sent_at=now, delay_ms=delay_ms)
         if draft.id is None and not (delay_ms or discard_at or self._alone or queue.kind is Kind.FIFO):
-            tx.wait(queue.key, [(seq, message_id.encode(), now, size, group, content)])
+            tx.wait(queue.key, [(seq, message_id, now, size, group, content)])
         else:
             tx.insert((
                 seq, queue.key, 0 if delay_ms else 1, size, now + delay_ms, now, discard_at, origin,

@@ -1,6 +1,6 @@
 """Ack, release and extend, each by its receipt."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from courier.core.errors import CourierError, InvalidReceipt, LeaseLost
 from courier.core.events import EventKind
@@ -21,7 +21,7 @@ from courier.core.model import (
 from courier.core.receipts import Sealer
 from courier.core.retry import Again, after_failure
 from courier.storage.base import Directory
-from courier.storage.postgres.ending import bury, note, put_back
+from courier.storage.postgres.ending import bury, note, note_all, put_back
 from courier.storage.postgres.rows import Row
 from courier.storage.postgres.transaction import Transaction
 
@@ -47,8 +47,16 @@ class Desk:
         self._principal = principal
         self._done: set[int] = set()
         self._change = tx.change(queue.key)
+        self._acked: list[Row] = []
+        """What is still to be noted, all with the same remark."""
+        self._remark: dict[str, Json] | None = None
 
-    def settle(self, settlement: Settlement, token: Token | None) -> Settled | CourierError:
+    def settle(self, settlements: Iterable[Settlement], tokens: Iterable[Token | None]) -> list[Settled | CourierError]:
+        outcomes = [self._settle(one, token) for one, token in zip(settlements, tokens, strict=True)]
+        self._note_acked()
+        return outcomes
+
+    def _settle(self, settlement: Settlement, token: Token | None) -> Settled | CourierError:
         if token is None or token[0] != self._queue.key:
             return InvalidReceipt(settlement.receipt)
         row = self._find(token[1])
@@ -77,20 +85,29 @@ class Desk:
                 self._ack(row, note)
             else:
                 self._release(row, Release("", note=note))
+        self._note_acked()
         return len(held)
 
     def _ack(self, row: Row, note: dict[str, Json] | None) -> Settled:
         self._done.add(row.seq)
         self._tx.delete(row)
         self._change.remove(row.state, row.size)
-        self._change.acked += 1
         if row.origin is not None:
             self._tx.delivered.append(row.origin)
         if self._queue.kind is Kind.FIFO:
             self._tx.touch_group(self._queue.key, row.grp, leased=-(row.state is State.LEASED))
             self._tx.made_ready(self._queue.key)
-        self._note(EventKind.ACKED, row, note)
+        if note != self._remark:
+            self._note_acked()
+            self._remark = note
+        self._acked.append(row)
         return Settled(row.seq, row.id)
+
+    def _note_acked(self) -> None:
+        """Acks mostly come many at a time: they are noted at a stroke, before anything that comes after them."""
+        rows, self._acked = self._acked, []
+        self._change.acked += len(rows)
+        note_all(self._tx, EventKind.ACKED, self._now, self._queue, rows, self._principal, self._remark)
 
     def _ack_late(self, row: Row, order: Ack) -> Settled | CourierError:
         """The lease has ended: whether the ack still counts is the queue's to say."""
@@ -123,6 +140,7 @@ class Desk:
         return Settled(row.seq, row.id, expires_at=row.due_at)
 
     def _note(self, kind: EventKind, row: Row, detail: dict[str, Json] | None = None) -> None:
+        self._note_acked()
         note(self._tx, kind, self._now, self._queue, row, self._principal, detail)
 
 
