@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
-from courier.core.shards import first_of
+from courier.core.shards import first_of, shard_of
 from tests.cli.conftest import Courier, Run
 from tests.support.postgres import shared_cluster
 from tests.support.server import ServerProcess, start_server
@@ -175,3 +176,25 @@ def test_a_shard_that_is_drained_and_empty_is_removed_and_its_events_stay_readab
     for node in cluster:
         node.kill()
     shared_cluster().empty(tmp_path / "third")
+
+
+@pytest.mark.slow
+def test_messages_are_erased_from_the_journals_of_all_shards(cluster: list[ServerProcess], tmp_path: Path) -> None:
+    """The last that a shard has heard of may be the very messages that are to go."""
+    one, other = cluster
+    courier, archive = command(one), tmp_path / "archive"
+    for place, name in ((0, "close"), (1, "far")):
+        courier.ok("shards", "weight", "home", 1 - place)
+        courier.ok("shards", "weight", "second", place)
+        courier.ok("queues", "create", name)
+        for number in range(4):
+            courier.ok("send", name, f"secret of {name} {number}", "-a", f"user=u{number % 2}")
+    leases = command(other).ok("receive", "far", "--limit", 2, "--json").json
+    command(other).ok("ack", "far", *(lease["receipt"] for lease in leases))
+    settings = {"COURIER_DATA": str(tmp_path / "elsewhere"), "COURIER_ARCHIVE": str(archive)}
+    told = courier.ok("erase", "-a", "user=u1", "--wait", "60s", "--yes", "--json", **settings).json
+    assert (told["complete"], told["live_removed"], len(told["seqs"])) == (True, 3, 4)
+    assert {shard_of(seq) for seq in told["seqs"]} == {0, 1}
+    bodies = duckdb.sql(f"SELECT body FROM '{archive}/*.parquet' WHERE body IS NOT NULL").fetchall()
+    kept = [f"secret of {name} {number}".encode() for name in ("close", "far") for number in (0, 2)]
+    assert sorted(body for (body,) in bodies) == sorted(kept)
