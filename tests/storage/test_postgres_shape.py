@@ -18,6 +18,7 @@ from courier.storage.postgres.bundles import MOST_BYTES, MOST_MESSAGES
 from courier.storage.postgres.marks import FULL_SECONDS, MARGIN_MS, Marks
 from courier.storage.postgres.rows import Row
 from courier.storage.postgres.store import PostgresStore
+from courier.storage.postgres.transaction import Transaction
 from tests.support.engines import Rig, forget
 from tests.support.postgres import shared_cluster
 
@@ -163,6 +164,25 @@ async def test_a_lease_of_many_ends_for_all_of_them(node: Rig, tmp_path: Path) -
     again = await node.receive("orders", limit=10)
     assert [(lease.message.body, lease.message.attempts) for lease in again] == [(b"%d" % n, 2) for n in range(4)]
     assert len(await node.events(EventKind.LEASE_EXPIRED)) == 4
+    assert await node.store.check() == []
+
+
+async def test_what_was_leased_with_others_and_came_back_is_found_at_once_by_its_next_receipt(
+    node: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await leased(node, 3)
+    await node.release("orders", first[0])
+    await node.pass_time(ms=60_000)
+    again = await node.receive("orders", limit=3)
+    numbers = [node.engine.sealer.read_receipt(lease.receipt)[2] for lease in again]  # type: ignore[attr-defined]
+    assert max(numbers) < held.FIRST_NO
+    monkeypatch.setattr(Transaction, "load_named", None)  # a second question would be one too many
+    for lease in again:
+        await node.ack("orders", lease)
+    monkeypatch.undo()
+    for lease in first:
+        with pytest.raises(LeaseLost):
+            await node.ack("orders", lease)
     assert await node.store.check() == []
 
 

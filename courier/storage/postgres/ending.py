@@ -6,6 +6,7 @@ from courier.core.events import EventKind
 from courier.core.model import Death, Json, Kind, Queue, State
 from courier.core.retry import Dead, Expired
 from courier.storage.base import Directory
+from courier.storage.postgres.held import own_no
 from courier.storage.postgres.rows import Row, encode
 from courier.storage.postgres.transaction import Transaction
 
@@ -62,7 +63,7 @@ def remove(
 def put_back(tx: Transaction, queue: Queue, row: Row, *, due_at: int, now: int) -> None:
     """A leased message becomes ready again, or delayed until `due_at`."""
     state = State.READY if due_at <= now else State.DELAYED
-    row.state, row.due_at = state, due_at
+    row.state, row.due_at, row.lease_no = state, due_at, own_no(row.lease_no)
     tx.put(row)
     tx.change(queue.key).shift(State.LEASED, state)
     if state is State.READY:
@@ -99,7 +100,7 @@ def transfer(tx: Transaction, source: Queue, target: Queue, row: Row, *, at: int
     if source.kind is Kind.FIFO:
         _touch(tx, source, row.grp, row.state)
     row.queue, row.state, row.due_at, row.entered_at = target.key, State.READY, at, at
-    row.attempts, row.discard_at = 0, None
+    row.attempts, row.discard_at, row.lease_no = 0, None, own_no(row.lease_no)
     row.grp = (row.grp or b"") if target.kind is Kind.FIFO else (row.grp or None)
     row.death = encode(death) if death else None
     tx.transfer(row)

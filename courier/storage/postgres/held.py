@@ -50,6 +50,12 @@ def lease_nos(start: int) -> Iterator[int]:
     return (FIRST_NO + number % (_LAST_NO - FIRST_NO) for number in count(start))
 
 
+def own_no(lease_no: int) -> int:
+    """Once a message stands for itself and its lease has ended, its leases are counted from 1: a receipt then leads to
+    its row at once. It has never had so low a number before, because it was among others from the start."""
+    return lease_no if lease_no < FIRST_NO else 1
+
+
 class Hand:
     """A row of `held` in the hands of a transaction, locked."""
 
