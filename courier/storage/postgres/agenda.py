@@ -20,9 +20,9 @@ class Agenda:
         heapq.heappush(self._heap, (at, key))
         return True
 
-    def is_due(self, key: int, now: int) -> bool:
-        """Whether time may have changed the queue by now; of one that nothing is known of it may."""
-        return self._next.get(key, now) <= now
+    def at(self, key: int) -> int | None:
+        """When time will next change the queue, as far as is known."""
+        return self._next.get(key)
 
     def take(self, now: int, limit: int) -> list[int]:
         """Keys of queues that time has changed by now, taken off the agenda."""

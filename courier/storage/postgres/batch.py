@@ -102,7 +102,8 @@ class Batch:
         whole = {key for order in self._orders if isinstance(order, Pass) for key in order.keys}
         self._late = {key: (queue, now) for key, (queue, now) in self._queues.items() if self._is_late(key, now, whole)}
         if self._late:
-            asked["hands"], asked["due"], asked["aged"] = passing.look(self._tx, self._late, whole=whole)
+            since = {key: 0 if key in whole else self._since(key) for key in self._late}
+            asked["hands"], asked["due"], asked["aged"] = passing.look(self._late, since)
         self._sort_tokens()
         if self._held:
             places = {(key, lease_no) for key, _, lease_no in self._held}
@@ -141,7 +142,13 @@ class Batch:
 
     def _is_late(self, key: int, now: int, whole: set[int]) -> bool:
         """Whether to see to what time has done. What only another node knows of is its to see to, or the leader's."""
-        return key in whole or self._agenda.is_due(key, now) or not self._tx.marks.is_fresh(key, now)
+        at = self._agenda.at(key)
+        return key in whole or at is None or at <= now or not self._tx.marks.is_fresh(key, now)
+
+    def _since(self, key: int) -> int:
+        """From where to look: where time was last let pass, or where something is known to wait that came late."""
+        mark, at = self._tx.marks.due(key), self._agenda.at(key)
+        return mark if at is None else min(mark, at)
 
     def _receives(self) -> list[tuple[Queue, Receive]]:
         return [

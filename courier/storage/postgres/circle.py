@@ -1,7 +1,6 @@
 """What the parts of one node share, and what it tells the other nodes."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -15,7 +14,7 @@ from courier.storage.postgres.link import Step
 from courier.storage.postgres.marks import Marks
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.seqs import Seqs
-from courier.storage.postgres.transaction import Transaction
+from courier.storage.postgres.transaction import Owed, Transaction
 
 NOTICE_SECONDS = 0.01
 """How far apart notices are at least: each takes a lock that all commits of the database need."""
@@ -51,7 +50,7 @@ class Circle:
         self.catalog_version = 0
         self.refresh: Callable[[], Awaitable[None]]
         self.tell: Callable[[Step], Awaitable[object]]
-        self._owed: dict[int, tuple[int, int]] = {}
+        self._owed: Owed = {}
         self._told_at = 0.0
         self._telling: asyncio.Task[None] | None = None
 
@@ -67,22 +66,23 @@ class Circle:
         if not (tx.ready or tx.left or catalog) or (now < self._told_at + NOTICE_SECONDS and not catalog):
             return None
         self._told_at = now
-        tx.told = True
-        self._owe(tx)
-        return self._write(self._take_owed(), catalog=catalog)
+        self._owe({key: _news_of(tx, key) for key in tx.ready.keys() | tx.left.keys()})
+        tx.told = self._take_owed()
+        return self._write(tx.told, catalog=catalog)
 
-    def _owe(self, tx: Transaction) -> None:
-        """The others are to hear what can be had now: how many messages of which queue, the oldest from when."""
-        for key, count in {**tx.left, **tx.ready}.items():
-            known, oldest = self._owed.get(key, (0, NEVER))
-            self._owed[key] = known + count, min(oldest, tx.oldest.get(key, NEVER))
+    def _owe(self, news: Owed) -> None:
+        """The others are to hear of it."""
+        for key, (ready, left, oldest) in news.items():
+            known, before, since = self._owed.get(key, (0, 0, NEVER))
+            self._owed[key] = known + ready, left or before, min(oldest, since)
 
-    def _take_owed(self) -> dict[int, tuple[int, int]]:
+    def _take_owed(self) -> Owed:
         owed, self._owed = self._owed, {}
         return owed
 
-    def _write(self, ready: dict[int, tuple[int, int]], *, catalog: bool = False) -> Step:
-        payload = msgspec.json.encode(Notice(self.node, [(key, *what) for key, what in ready.items()], catalog))
+    def _write(self, owed: Owed, *, catalog: bool = False) -> Step:
+        news = [(key, ready + left, oldest) for key, (ready, left, oldest) in owed.items()]
+        payload = msgspec.json.encode(Notice(self.node, news, catalog))
         if len(payload) > NOTICE_BYTES:
             payload = msgspec.json.encode(Notice(self.node, [(EVERYTHING, 1, 0)], catalog))
         return Q.notify, {"channel": self.channel, "payload": payload.decode()}
@@ -93,8 +93,11 @@ class Circle:
             await asyncio.sleep(NOTICE_SECONDS)
             if self._owed:
                 self._told_at = asyncio.get_running_loop().time()
-                with contextlib.suppress(CourierError):
-                    await self.tell(self._write(self._take_owed()))
+                owed = self._take_owed()
+                try:
+                    await self.tell(self._write(owed))
+                except CourierError:
+                    self._owe(owed)
 
     async def close(self) -> None:
         if self._telling is not None:
@@ -120,7 +123,20 @@ class Circle:
             self.marks.told(key, at)
         for key, count in tx.ready.items():
             self.signals.ready(key, count)
-        if not tx.told and (tx.ready or tx.left):
-            self._owe(tx)
-            if self._telling is None or self._telling.done():
-                self._telling = asyncio.create_task(self._tell_later())
+        if not tx.told:
+            self._tell_of({key: _news_of(tx, key) for key in tx.ready.keys() | tx.left.keys()})
+
+    def undone(self, tx: Transaction) -> None:
+        """A transaction came to nothing, or nobody knows: whoever looked meanwhile has passed over what it held."""
+        for key in tx.reached:
+            self.marks.forget(key)
+        self._tell_of(tx.told)
+
+    def _tell_of(self, news: Owed) -> None:
+        self._owe(news)
+        if self._owed and (self._telling is None or self._telling.done()):
+            self._telling = asyncio.create_task(self._tell_later())
+
+
+def _news_of(tx: Transaction, key: int) -> tuple[int, int, int]:
+    return tx.ready.get(key, 0), tx.left.get(key, 0), tx.oldest.get(key, NEVER)

@@ -46,6 +46,7 @@ def wanted(orders: Iterable[tuple[Queue, Receive]]) -> dict[int, int]:
 
 def look(tx: Transaction, limits: dict[int, int]) -> tuple[Step, Step]:
     """The questions that lock what is ready: messages of their own, and bundles."""
+    tx.looked.update(limits)
     marks = [tx.marks.claim(key) for key in limits]
     where = {"keys": numbers(limits), "limits": numbers(limits.values())}
     return (

@@ -193,8 +193,11 @@ async def _take(tx: Transaction, queue: Queue, room: int, ready_by: int, princip
     """Messages that can be had, locked."""
     if queue.kind is Kind.FIFO:
         return await claiming.take_groups(tx, queue, Receive(queue, room, 0, None, ready_by, principal))
-    found = await claiming.claim(tx, {queue.key: room})
-    return [row for row in found[queue.key] if row.due_at <= ready_by]
+    found = (await claiming.claim(tx, {queue.key: room}))[queue.key]
+    taken = [row for row in found if row.due_at <= ready_by]
+    if len(taken) < len(found):
+        tx.made_ready(queue.key, len(found) - len(taken))  # a receiver may have passed over it
+    return taken
 
 
 def _lease(tx: Transaction, queue: Queue, rows: list[Row], claim: dict[str, Json], now: int, principal: str) -> None:

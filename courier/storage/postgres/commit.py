@@ -4,7 +4,8 @@ Two transactions may be under way, on two connections: while one is at the disk,
 waits for the one after that. Where much waits, four are: each is smaller, and node and database have always something
 to do. Receivers are all in one of them, so that there is one claim for all; so is what time does
 to queues, or a receiver would pass over a message that is just becoming ready. Where nobody sends, acks go along with
-them: one transaction for all costs less than two. An order that raises is undone alone: the transaction is rolled back
+them: one transaction for all costs less than two. One that takes long, because it waits for a lock that another node
+holds, is not waited for. An order that raises is undone alone: the transaction is rolled back
 and every order of the batch runs again, each in a transaction of its own. A connection that is lost takes its batch
 with it: nobody can know whether the commit arrived, so nobody hears of success.
 """
@@ -12,7 +13,7 @@ with it: nobody can know whether the commit arrived, so nobody hears of success.
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from courier.core.errors import Unavailable
 from courier.core.receipts import Sealer
@@ -34,8 +35,18 @@ FADING = 0.1
 FADED = 0.1
 PATIENCE = 0.25
 MOST_PATIENCE_SECONDS = 0.002
+LONG = 4
+LEAST_LONG_SECONDS, MOST_LONG_SECONDS = 0.05, 0.25
 
 log = logging.getLogger(__name__)
+
+
+class Run(NamedTuple):
+    """A batch that is under way."""
+
+    batch: list[Waiting]
+    claims: bool
+    begun: float
 
 
 class GroupCommit:
@@ -48,11 +59,11 @@ class GroupCommit:
         self.retry_at = 0.0
         self._pending: list[Waiting] = []
         self._idle = [Lane(self) for _ in range(LANES)]
-        self._running: dict[asyncio.Task[None], list[Waiting]] = {}
+        self._running: dict[asyncio.Task[None], Run] = {}
         self._starting = False
-        self._claiming = False
         self._crowd = Crowd()
         self._alarm: asyncio.TimerHandle | None = None
+        self._reminder: asyncio.TimerHandle | None = None
 
     async def submit(self, order: Order) -> Any:
         """Run an order in the next commit; returns, or raises what it raised, once that is durable."""
@@ -70,6 +81,8 @@ class GroupCommit:
         """Finish what is in hand."""
         while self._running or self._starting or self._alarm:
             await asyncio.wait(self._running) if self._running else await asyncio.sleep(MOST_PATIENCE_SECONDS)
+        if self._reminder is not None:
+            self._reminder.cancel()
         self._give_up()
         for lane in self._idle:
             await lane.disconnect()
@@ -87,7 +100,7 @@ class GroupCommit:
         self._starting = False
         if not self._idle or not self._pending:
             return
-        self._crowd.count(len(self._pending) + sum(map(len, self._running.values())))
+        self._crowd.count(len(self._pending) + sum(len(run.batch) for run in self._running.values()))
         if len(self._pending) >= self._crowd.share or self._is_much():
             self._send_off()
         elif self._alarm is None:
@@ -98,38 +111,50 @@ class GroupCommit:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        batch = self._take() if self._idle and self._is_worth_it() else []
+        loop = asyncio.get_running_loop()
+        brisk = self._brisk(loop.time())
+        claiming = any(run.claims for run in brisk)
+        batch = self._take(claiming=claiming) if self._idle and self._is_worth_it(brisk) else []
         if batch:
             lane = self._idle.pop()
             claims = any(type(order) in CLAIMING for order, _ in batch)
-            self._claiming = self._claiming or claims
             task = asyncio.create_task(lane.commit(batch))
-            self._running[task] = batch
-            task.add_done_callback(lambda done: self._ended(done, lane, claims=claims))
+            self._running[task] = Run(batch, claims, loop.time())
+            task.add_done_callback(lambda done: self._ended(done, lane))
             if self._pending and self._idle and not self._starting:
                 self._starting = True
-                asyncio.get_running_loop().call_soon(self._start)
+                loop.call_soon(self._start)
+        elif self._pending and self._idle and self._reminder is None:
+            self._reminder = loop.call_later(self._crowd.long_seconds, self._remind)
 
-    def _is_worth_it(self) -> bool:
+    def _remind(self) -> None:
+        """Those who wait for a batch that was to end soon: by now it may be known that it does not."""
+        self._reminder = None
+        if self._pending and self._idle:
+            self._send_off()
+
+    def _brisk(self, now: float) -> list[Run]:
+        """The batches that will end soon."""
+        return [run for run in self._running.values() if now - run.begun < self._crowd.long_seconds]
+
+    def _is_worth_it(self, brisk: list[Run]) -> bool:
         """A further commit at a time must be as large as the others: many small ones cost more than they gain."""
-        if len(self._running) >= self._crowd.lanes and not self._is_much():
+        if len(brisk) >= self._crowd.lanes and not self._is_much():
             return False
-        return all(len(self._pending) >= len(batch) for batch in self._running.values())
+        return all(len(self._pending) >= len(run.batch) for run in brisk)
 
     def _is_much(self) -> bool:
         """Whether so much waits that all lanes are for it."""
         return sum(order.weight for order, _ in self._pending) >= WORTH_MESSAGES
 
-    def _ended(self, task: asyncio.Task[None], lane: Lane, *, claims: bool) -> None:
+    def _ended(self, task: asyncio.Task[None], lane: Lane) -> None:
         del self._running[task]
         self._idle.append(lane)
-        if claims:
-            self._claiming = False
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a batch could not be carried out", exc_info=error)
         self._start()
 
-    def _take(self) -> list[Waiting]:
+    def _take(self, *, claiming: bool) -> list[Waiting]:
         """As many of those who wait as fit into one transaction; at least the first."""
         batch: list[Waiting] = []
         left: list[Waiting] = []
@@ -140,7 +165,7 @@ class GroupCommit:
                 continue
             weight += order.weight
             is_full = len(batch) >= MOST_ORDERS or (batch and weight > most)
-            if is_full or (self._claiming and type(order) in CLAIMING):
+            if is_full or (claiming and type(order) in CLAIMING):
                 left.append(waiting)
             else:
                 batch.append(waiting)
@@ -198,6 +223,11 @@ class Crowd:
     def share(self) -> float:
         """With so many a commit need not wait for more."""
         return self._size / self.lanes
+
+    @property
+    def long_seconds(self) -> float:
+        """A commit that takes so long is waiting for something."""
+        return min(max(LONG * self._commit_seconds, LEAST_LONG_SECONDS), MOST_LONG_SECONDS)
 
     @property
     def patience_seconds(self) -> float:

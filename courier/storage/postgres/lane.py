@@ -109,9 +109,13 @@ class Lane:
             tx, orders, circle.directory, group.sealer, circle.seqs, circle.lease_nos, circle.agenda,
             short_acks=short_acks,
         )  # fmt: skip
-        outcomes = await batch.run(circle.catalog_version)
-        started = perf_counter()
-        wrote = await tx.commit(circle.notice)
+        try:
+            outcomes = await batch.run(circle.catalog_version)
+            started = perf_counter()
+            wrote = await tx.commit(circle.notice)
+        except BaseException:
+            circle.undone(tx)
+            raise
         circle.committed(tx, wrote, len(orders), perf_counter() - started)
         group.committed(perf_counter() - begun)
         return outcomes

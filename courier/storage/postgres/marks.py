@@ -26,12 +26,15 @@ class Marks:
         self._ready: dict[int, int] = {}
         self._due: dict[int, int] = {}
         self._news: dict[int, int] = {}
-        """The earliest that was told of since somebody last began to look, who may not have seen it."""
+        """The earliest that was told of since the first began to look of those who do: they may not have seen it."""
+        self._looks: dict[int, int] = {}
 
     def claim(self, key: int) -> tuple[int, int]:
         """From when on to look for ready messages and for bundles; 0 is the very front."""
         now = self._clock()
-        self._news.pop(key, None)
+        if not self._looks.get(key):
+            self._news.pop(key, None)
+        self._looks[key] = self._looks.get(key, 0) + 1
         if now - self._full_at.get(key, -FULL_SECONDS) >= FULL_SECONDS:
             self._full_at[key] = now
             return 0, 0
@@ -39,6 +42,7 @@ class Marks:
 
     def claimed(self, key: int, *, ready: int | None, bundle: int | None) -> None:
         """The oldest that was there; none where there was nothing, which says as much as was known."""
+        self._looks[key] = max(0, self._looks.get(key, 0) - 1)
         news = self._news.get(key)
         if ready is not None:
             self._ready[key] = ready if news is None else min(ready, news)
@@ -64,6 +68,10 @@ class Marks:
         """All has been done that time did to the queue by then."""
         self._due[key] = max(now, self._due.get(key, 0))
 
+    def doubt(self, key: int) -> None:
+        """Have the next look begin at the very front."""
+        self._full_at.pop(key, None)
+
     def forget(self, key: int) -> None:
         for kept in self._all():
             kept.pop(key, None)
@@ -73,4 +81,4 @@ class Marks:
             kept.clear()
 
     def _all(self) -> tuple[dict[int, Any], ...]:
-        return self._full_at, self._bundles, self._ready, self._due, self._news
+        return self._full_at, self._bundles, self._ready, self._due, self._news, self._looks

@@ -26,17 +26,14 @@ Kinds = dict[tuple[int, int], list[Row]]
 """By queue and kind, what time has done something to."""
 
 
-def look(tx: Transaction, queues: Mapping[int, tuple[Queue, int]], *, whole: set[int]) -> tuple[Step, Step, Step]:
-    """The questions what time has done to these queues, each by its own now: to messages that were leased together, to
-    single ones, and to bundles.
-
-    Some queues are looked at as a whole, the others from where they were last left.
-    """
+def look(queues: Mapping[int, tuple[Queue, int]], since: Mapping[int, int]) -> tuple[Step, Step, Step]:
+    """The questions what time has done to these queues, each by its own now and since its own instant: to messages
+    that were leased together, to single ones, and to bundles."""
     where = {
         "keys": numbers(queues),
         "nows": numbers(now for _, now in queues.values()),
         "untils": numbers(until(queue, now) for queue, now in queues.values()),
-        "since": numbers(0 if key in whole else tx.marks.due(key) for key in queues),
+        "since": numbers(since[key] for key in queues),
         "step": STEP,
     }
     packed = {**where, "step": PACKS}

@@ -203,7 +203,11 @@ class Porting:
             ]
             version: Step = (Q.put_catalog_version, {"version": present + 1})
             tx = Transaction(connection, circle.space)
-            await tx.commit(partial(circle.notice, catalog=True), [*removals, version])
+            try:
+                await tx.commit(partial(circle.notice, catalog=True), [*removals, version])
+            except BaseException:
+                circle.undone(tx)
+                raise
         await circle.refresh()
 
 

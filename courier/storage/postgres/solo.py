@@ -31,10 +31,14 @@ async def alone(
                 started = perf_counter()
                 wrote = await tx.commit(circle.notice)
             except StaleCatalog:
-                pass
+                circle.undone(tx)
             except psycopg.Error as error:
+                circle.undone(tx)
                 if not is_collision(error):
                     raise
+            except BaseException:
+                circle.undone(tx)
+                raise
             else:
                 circle.committed(tx, wrote, 1, perf_counter() - started)
                 return outcome

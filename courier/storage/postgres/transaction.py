@@ -20,6 +20,9 @@ from courier.storage.postgres.marks import Marks
 from courier.storage.postgres.queries import FACTS, Q
 from courier.storage.postgres.rows import Row, read
 
+Owed = dict[int, tuple[int, int, int]]
+"""By queue: how many messages have become ready, how many are left of others, and from when the oldest is."""
+
 CATALOG_LOCK = 0
 STALE = "CQ001"
 _CONTENT_AT = len(FACTS.split(", "))
@@ -70,7 +73,10 @@ class Transaction:
         """What is left of bundles that were opened: another node may have looked in vain while they were locked."""
         self.oldest: dict[int, int] = {}
         """By queue, when the oldest came, or became ready, of what can be had after the commit and could not before."""
-        self.told = False
+        self.told: Owed = {}
+        """What the commit tells other nodes."""
+        self.looked: set[int] = set()
+        """Queues that were looked through for what is ready."""
         self.marks = marks or Marks()
         self.passed: dict[int, int] = {}
         """Queues that time was applied to, and up to when."""
@@ -306,6 +312,7 @@ class Transaction:
     async def commit(self, notice: Callable[["Transaction"], Step | None], also: Sequence[Step] = ()) -> bool:
         """Write the rest and make it all durable, in one round trip; whether there was anything to write."""
         steps = [*self._writes(), *also]
+        self._show_left()
         if self.changes and max(self.changes) >= OUTBOX:
             self.events.keep_of_tenants()
         figures = [(key, *change.figures) for key, change in self.changes.items() if any(change.figures)]
@@ -324,6 +331,24 @@ class Transaction:
         else:  # steps that are sent together are one transaction anyway
             await self._send([*self._opening, *steps])
         return wrote
+
+    def _show_left(self) -> None:
+        """What was locked and can still be had: somebody may have passed over it meanwhile."""
+        left: dict[int, list[int]] = {}
+        for row in self._rows.values():
+            if row.state is State.READY:
+                left.setdefault(row.queue, []).append(row.due_at)
+        for key, instants in left.items():
+            self.show(key, min(instants))
+            if key not in self.looked:  # else those who looked have what they wanted
+                self.ready.setdefault(key, len(instants))
+            elif key not in self.ready:
+                self.left.setdefault(key, len(instants))
+
+    @property
+    def reached(self) -> set[int]:
+        """Queues of which something was locked."""
+        return self.looked | {row.queue for row in self._rows.values()}
 
     def _writes(self) -> list[Step]:
         steps = self._bundle_writes() + self._held_writes()

@@ -88,7 +88,10 @@ class Watch:
         await self._on_tick(ticks)
 
     async def _hear(self, payload: str) -> None:
-        notice = msgspec.json.decode(payload, type=Notice)
+        try:
+            notice = msgspec.json.decode(payload, type=Notice)
+        except msgspec.DecodeError:  # from a node of another version, which means something by it
+            notice = Notice("", [(EVERYTHING, 1, 0)], catalog=True)
         if notice.node == self._circle.node:
             return
         if notice.catalog:
@@ -116,4 +119,5 @@ class Watch:
 
     async def _look(self, connection: Connection) -> None:
         for (key,) in await (await connection.execute(Q.ready_queues)).fetchall():
+            self._circle.marks.doubt(key)
             self._circle.signals.ready(key, MANY)
