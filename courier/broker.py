@@ -61,11 +61,10 @@ class Broker:
         """Store drafts in one transaction; an item that is refused leaves the others stored."""
         _check_count(len(drafts), limits.BATCH_COUNT)
         refusals = [limits.check_draft(draft, queue) for draft in drafts]
+        if not any(refusals):
+            return await self._store_parcels([Parcel(queue, draft) for draft in drafts], self._clock.now(), principal)
         parcels = [Parcel(queue, draft) for draft, refusal in zip(drafts, refusals, strict=True) if refusal is None]
-        sent = await self._store_parcels(parcels, self._clock.now(), principal) if parcels else []
-        if len(sent) == len(drafts):
-            return sent
-        outcomes = iter(sent)
+        outcomes = iter(await self._store_parcels(parcels, self._clock.now(), principal) if parcels else [])
         return [next(outcomes) if refusal is None else refusal for refusal in refusals]
 
     async def _store_parcels(

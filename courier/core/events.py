@@ -1,7 +1,9 @@
 """The journal's vocabulary: everything that happens is one event of one kind."""
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
+from itertools import groupby
 
 import msgspec
 
@@ -82,6 +84,17 @@ def sent_detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:
     if draft.attributes and queue.settings.archive_bodies:
         detail["attributes"] = draft.attributes
     return detail
+
+
+def sent_details(drafts: Sequence[Draft], queue: Queue) -> Iterator[tuple[dict[str, Json], int]]:
+    """The same of messages that are sent together without a delay, once for those that follow each other and are told
+    of alike: what, and of how many."""
+    types = {draft.content_type for draft in drafts}
+    if len(types) == 1 and all(map(_is_plain, drafts)):
+        yield _plain_detail(types.pop()), len(drafts)
+        return
+    for detail, alike in groupby(drafts, lambda draft: sent_detail(draft, queue, 0)):
+        yield detail, len(list(alike))
 
 
 def _is_plain(draft: Draft) -> bool:

@@ -8,6 +8,7 @@ Nothing need be stored to read a token back.
 import binascii
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from hmac import compare_digest
 from threading import Lock
@@ -114,7 +115,7 @@ class Sealer:
 
     def message_ids(self, seqs: Sequence[int]) -> list[str]:
         """The id of each."""
-        digits = self._ids.encipher(b"".join([_ID.pack(seq) for seq in seqs])).hex()
+        digits = self._ids.encipher(_ids(len(seqs)).pack(*seqs)).hex()
         return [digits[at : at + _ID_DIGITS] for at in range(0, len(digits), _ID_DIGITS)]
 
     def seq_of(self, message_id: str) -> int | None:
@@ -127,6 +128,12 @@ class Sealer:
             return None
         payload = self._ids.decipher(raw)
         return None if any(payload[_BLOCK // 2 :]) else int(_ID.unpack(payload)[0])
+
+
+@lru_cache(maxsize=128)
+def _ids(count: int) -> struct.Struct:
+    """As many blocks of `_ID`, one after the other."""
+    return struct.Struct(">" + count * "Q8x")
 
 
 def _encode(token: bytes) -> str:

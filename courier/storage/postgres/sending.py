@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from courier.core.errors import CourierError, QueueNotFound
-from courier.core.events import EventKind, sent_detail
+from courier.core.events import EventKind, sent_detail, sent_details
 from courier.core.model import DEDUP_MS, Draft, Kind, Queue, Sent, State
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Parcel
@@ -109,8 +109,8 @@ class Intake:
     ) -> None:
         """That they were sent; those that follow each other and are told of alike at a stroke."""
         whole, first = queue.settings.archive_bodies, 0
-        for detail, alike in itertools.groupby(drafts, lambda draft: sent_detail(draft, queue, 0)):
-            last = first + len(list(alike))
+        for detail, count in sent_details(drafts, queue):
+            last = first + count
             self._tx.events.note_all(
                 SENT, self._now, queue, seqs[first:last], message_ids[first:last], [0] * (last - first),
                 sizes[first:last], self._principal, detail,
