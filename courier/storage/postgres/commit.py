@@ -41,7 +41,7 @@ LEAST_LONG_SECONDS, MOST_LONG_SECONDS = 0.05, 0.25
 log = logging.getLogger(__name__)
 
 
-class Run(NamedTuple):
+class Flight(NamedTuple):
     """A batch that is under way."""
 
     batch: list[Waiting]
@@ -59,7 +59,7 @@ class GroupCommit:
         self.retry_at = 0.0
         self._pending: list[Waiting] = []
         self._idle = [Lane(self) for _ in range(LANES)]
-        self._running: dict[asyncio.Task[None], Run] = {}
+        self._running: dict[asyncio.Task[None], Flight] = {}
         self._starting = False
         self._crowd = Crowd()
         self._alarm: asyncio.TimerHandle | None = None
@@ -100,7 +100,7 @@ class GroupCommit:
         self._starting = False
         if not self._idle or not self._pending:
             return
-        self._crowd.count(len(self._pending) + sum(len(run.batch) for run in self._running.values()))
+        self._crowd.count(len(self._pending) + sum(len(flight.batch) for flight in self._running.values()))
         if len(self._pending) >= self._crowd.share or self._is_much():
             self._send_off()
         elif self._alarm is None:
@@ -113,13 +113,13 @@ class GroupCommit:
             self._alarm = None
         loop = asyncio.get_running_loop()
         brisk = self._brisk(loop.time())
-        claiming = any(run.claims for run in brisk)
+        claiming = any(flight.claims for flight in brisk)
         batch = self._take(claiming=claiming) if self._idle and self._is_worth_it(brisk) else []
         if batch:
             lane = self._idle.pop()
             claims = any(type(order) in CLAIMING for order, _ in batch)
             task = asyncio.create_task(lane.commit(batch))
-            self._running[task] = Run(batch, claims, loop.time())
+            self._running[task] = Flight(batch, claims, loop.time())
             task.add_done_callback(lambda done: self._ended(done, lane))
             if self._pending and self._idle and not self._starting:
                 self._starting = True
@@ -133,15 +133,15 @@ class GroupCommit:
         if self._pending and self._idle:
             self._send_off()
 
-    def _brisk(self, now: float) -> list[Run]:
+    def _brisk(self, now: float) -> list[Flight]:
         """The batches that will end soon."""
-        return [run for run in self._running.values() if now - run.begun < self._crowd.long_seconds]
+        return [flight for flight in self._running.values() if now - flight.begun < self._crowd.long_seconds]
 
-    def _is_worth_it(self, brisk: list[Run]) -> bool:
+    def _is_worth_it(self, brisk: list[Flight]) -> bool:
         """A further commit at a time must be as large as the others: many small ones cost more than they gain."""
         if len(brisk) >= self._crowd.lanes and not self._is_much():
             return False
-        return all(len(self._pending) >= len(run.batch) for run in brisk)
+        return all(len(self._pending) >= len(flight.batch) for flight in brisk)
 
     def _is_much(self) -> bool:
         """Whether so much waits that all lanes are for it."""
