@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -180,7 +181,7 @@ def test_a_shard_that_is_drained_and_empty_is_removed_and_its_events_stay_readab
 
 @pytest.mark.slow
 def test_messages_are_erased_from_the_journals_of_all_shards(cluster: list[ServerProcess], tmp_path: Path) -> None:
-    """The last that a shard has heard of may be the very messages that are to go."""
+    """While life goes on: a shard keeps its newest commit until the next one comes."""
     one, other = cluster
     courier, archive = command(one), tmp_path / "archive"
     for place, name in ((0, "close"), (1, "far")):
@@ -192,9 +193,13 @@ def test_messages_are_erased_from_the_journals_of_all_shards(cluster: list[Serve
     leases = command(other).ok("receive", "far", "--limit", 2, "--json").json
     command(other).ok("ack", "far", *(lease["receipt"] for lease in leases))
     settings = {"COURIER_DATA": str(tmp_path / "elsewhere"), "COURIER_ARCHIVE": str(archive)}
-    told = courier.ok("erase", "-a", "user=u1", "--wait", "60s", "--yes", "--json", **settings).json
+    with ThreadPoolExecutor() as pool:
+        erasing = pool.submit(courier.ok, "erase", "-a", "user=u1", "--wait", "50s", "--yes", "--json", **settings)
+        while not erasing.done():
+            command(other).ok("send", "far", "life")
+    told = erasing.result().json
     assert (told["complete"], told["live_removed"], len(told["seqs"])) == (True, 3, 4)
     assert {shard_of(seq) for seq in told["seqs"]} == {0, 1}
     bodies = duckdb.sql(f"SELECT body FROM '{archive}/*.parquet' WHERE body IS NOT NULL").fetchall()
     kept = [f"secret of {name} {number}".encode() for name in ("close", "far") for number in (0, 2)]
-    assert sorted(body for (body,) in bodies) == sorted(kept)
+    assert sorted({body for (body,) in bodies} - {b"life"}) == sorted(kept)
