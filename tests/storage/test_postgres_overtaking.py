@@ -14,20 +14,11 @@ from courier.storage.base import Parcel
 from courier.storage.postgres.marks import FULL_SECONDS, MARGIN_MS
 from courier.storage.postgres.store import PostgresStore
 from courier.storage.postgres.transaction import Transaction
-from tests.support.engines import WHO, Rig, forget
+from tests.support.engines import WHO, Rig
 from tests.support.postgres import shared_cluster
 
 SOON = FULL_SECONDS / 2
 """Sooner than a look from the very front would come by itself."""
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Rig]:
-    rig = Rig(lambda: PostgresStore(shared_cluster().store_url(tmp_path)))
-    await rig.open()
-    yield rig
-    await rig.close()
-    forget(tmp_path)
 
 
 def store(node: Rig) -> PostgresStore:
@@ -84,22 +75,22 @@ def ids(leases: list[Lease]) -> list[str]:
     return [lease.message.id for lease in leases]
 
 
-async def test_a_message_that_was_locked_and_left_is_the_next_to_be_had(
-    node: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+async def held(node: Rig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Held]:
+    """One message is locked, and a receiver has passed over it."""
     held = Held(node, monkeypatch)
     await held.begin()
     assert ids(await node.receive("orders")) == ["newer"]
+    yield held
+    await held.end()
+
+
+async def test_a_message_that_was_locked_and_left_is_the_next_to_be_had(node: Rig, held: Held) -> None:
     await held.end()
     assert ids(await node.receive("orders")) == ["older"]
 
 
-async def test_whoever_looked_in_vain_while_a_message_was_locked_is_called_again(
-    node: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = Held(node, monkeypatch)
-    await held.begin()
-    assert ids(await node.receive("orders")) == ["newer"]
+async def test_whoever_looked_in_vain_while_a_message_was_locked_is_called_again(node: Rig, held: Held) -> None:
     receiver = asyncio.create_task(node.receive("orders", wait_ms=60_000))
     await node.arrivals.waits.get()
     await held.end()
@@ -160,7 +151,8 @@ async def test_what_others_are_to_hear_is_told_although_the_commit_that_was_to_t
     tx.show(key, 5)
     circle._told_at = 0.0
     assert circle.notice(tx) is not None
-    circle.undone(tx)
+    with pytest.raises(Unavailable), circle.attempt(tx):
+        raise Unavailable("the commit failed")
     async with asyncio.timeout(SOON):
         while len(told) < 2:
             await asyncio.sleep(0.01)

@@ -19,19 +19,10 @@ from courier.storage.postgres.marks import FULL_SECONDS, MARGIN_MS, Marks
 from courier.storage.postgres.rows import Row
 from courier.storage.postgres.store import PostgresStore
 from courier.storage.postgres.transaction import Transaction
-from tests.support.engines import Rig, forget
+from tests.support.engines import Rig
 from tests.support.postgres import shared_cluster
 
 TABLES = ("message", "bundle", "held", "tally")
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Rig]:
-    rig = Rig(lambda: PostgresStore(shared_cluster().store_url(tmp_path)))
-    await rig.open()
-    yield rig
-    await rig.close()
-    forget(tmp_path)
 
 
 def schema(tmp_path: Path) -> str:

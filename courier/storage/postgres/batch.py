@@ -7,17 +7,16 @@ from typing import Any
 from courier.core.errors import QueueNotFound
 from courier.core.model import Ack, Kind, LateAck, Queue
 from courier.core.receipts import Sealer
-from courier.storage.base import Directory, Parcel, RoutesChanged
+from courier.storage.base import Parcel, RoutesChanged
 from courier.storage.postgres import claiming, held, passing
-from courier.storage.postgres.agenda import Agenda
 from courier.storage.postgres.arrays import blobs, numbers
+from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.ending import end_delivered
 from courier.storage.postgres.link import Rows, Step
 from courier.storage.postgres.orders import Order, Pass, Receive, Send, Settle
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.rows import Row
 from courier.storage.postgres.sending import Intake, Memory, dedup_key
-from courier.storage.postgres.seqs import Seqs
 from courier.storage.postgres.settling import Desk, Token
 from courier.storage.postgres.transaction import Transaction
 
@@ -37,24 +36,16 @@ class Batch:
     """Runs orders in one transaction; `run` leaves all to be committed and gives an outcome an order."""
 
     def __init__(
-        self,
-        tx: Transaction,
-        orders: Sequence[Order],
-        directory: Directory,
-        sealer: Sealer,
-        seqs: Seqs,
-        lease_nos: Iterator[int],
-        agenda: Agenda,
-        *,
-        short_acks: bool,
+        self, tx: Transaction, orders: Sequence[Order], circle: Circle, sealer: Sealer, *, short_acks: bool
     ) -> None:
         self._tx = tx
         self._orders = orders
-        self._directory = directory
         self._sealer = sealer
-        self._seqs = seqs
-        self._lease_nos = lease_nos
-        self._agenda = agenda
+        self._directory = circle.directory
+        self._seqs = circle.seqs
+        self._lease_nos = circle.lease_nos
+        self._agenda = circle.agenda
+        self._catalog_version = circle.catalog_version
         self._short_acks = short_acks
         self._outcomes: list[Any] = [None] * len(orders)
         self._queues = self._reached()
@@ -71,9 +62,8 @@ class Batch:
         self._limits: dict[int, int] = {}
         self._early: claiming.Claimed = {}
 
-    async def run(self, catalog_version: int) -> list[Any]:
-        self._catalog_version = catalog_version
-        await self._prepare(catalog_version)
+    async def run(self) -> list[Any]:
+        await self._prepare()
         await self._settle()
         self._early = {key: rows for key, rows in self._early.items() if key not in self._tx.ready}
         self._send()
@@ -95,9 +85,9 @@ class Batch:
 
     # -- the first round trip ---------------------------------------------------------------------------------
 
-    async def _prepare(self, catalog_version: int) -> None:
+    async def _prepare(self) -> None:
         fifo_keys = self._fifo_keys()
-        self._tx.open(catalog_version=catalog_version, fifo_keys=fifo_keys)
+        self._tx.open(catalog_version=self._catalog_version, fifo_keys=fifo_keys)
         asked: dict[str, Step] = {}
         whole = {key for order in self._orders if isinstance(order, Pass) for key in order.keys}
         self._late = {key: (queue, now) for key, (queue, now) in self._queues.items() if self._is_late(key, now, whole)}

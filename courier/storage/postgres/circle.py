@@ -1,7 +1,8 @@
 """What the parts of one node share, and what it tells the other nodes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
@@ -120,14 +121,23 @@ class Circle:
         for key, at in tx.passed.items():
             self.marks.passed(key, at)
         for key, at in tx.oldest.items():
-            self.marks.told(key, at)
+            self.marks.told(key, at)  # again: whoever looked before the commit has not seen it
         for key, count in tx.ready.items():
             self.signals.ready(key, count)
         if not tx.told:
             self._tell_of({key: _news_of(tx, key) for key in tx.ready.keys() | tx.left.keys()})
 
-    def undone(self, tx: Transaction) -> None:
-        """A transaction came to nothing, or nobody knows: whoever looked meanwhile has passed over what it held."""
+    @contextlib.contextmanager
+    def attempt(self, tx: Transaction) -> Iterator[None]:
+        """What is tried in here may come to nothing."""
+        try:
+            yield
+        except BaseException:
+            self._undone(tx)
+            raise
+
+    def _undone(self, tx: Transaction) -> None:
+        """It came to nothing, or nobody knows: whoever looked meanwhile has passed over what it held."""
         for key in tx.reached:
             self.marks.forget(key)
         self._tell_of(tx.told)

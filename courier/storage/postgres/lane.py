@@ -105,17 +105,10 @@ class Lane:
         group, circle = self._group, self._circle
         begun = perf_counter()
         tx = Transaction(connection, circle.space, circle.marks)
-        batch = Batch(
-            tx, orders, circle.directory, group.sealer, circle.seqs, circle.lease_nos, circle.agenda,
-            short_acks=short_acks,
-        )  # fmt: skip
-        try:
-            outcomes = await batch.run(circle.catalog_version)
+        with circle.attempt(tx):
+            outcomes = await Batch(tx, orders, circle, group.sealer, short_acks=short_acks).run()
             started = perf_counter()
             wrote = await tx.commit(circle.notice)
-        except BaseException:
-            circle.undone(tx)
-            raise
         circle.committed(tx, wrote, len(orders), perf_counter() - started)
         group.committed(perf_counter() - begun)
         return outcomes

@@ -203,11 +203,8 @@ class Porting:
             ]
             version: Step = (Q.put_catalog_version, {"version": present + 1})
             tx = Transaction(connection, circle.space)
-            try:
+            with circle.attempt(tx):
                 await tx.commit(partial(circle.notice, catalog=True), [*removals, version])
-            except BaseException:
-                circle.undone(tx)
-                raise
         await circle.refresh()
 
 

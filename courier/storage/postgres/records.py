@@ -121,11 +121,8 @@ class Records:
         tx.events.extend(events)
         steps = _writes(put, delete, present + 1)
         started = perf_counter()
-        try:
+        with circle.attempt(tx):
             wrote = await tx.commit(partial(circle.notice, catalog=True), steps)
-        except BaseException:
-            circle.undone(tx)
-            raise
         if circle.catalog_version == present:  # nobody else had a turn since the directory was told
             circle.catalog_version = present + 1
         circle.committed(tx, wrote, 1, perf_counter() - started)

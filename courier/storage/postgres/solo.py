@@ -26,19 +26,16 @@ async def alone(
             tx = Transaction(connection, circle.space, circle.marks)
             fifo_keys = [queue.key for queue in queues() if queue.kind is Kind.FIFO]
             try:
-                tx.open(catalog_version=circle.catalog_version, fifo_keys=fifo_keys)
-                outcome = await work(tx)
-                started = perf_counter()
-                wrote = await tx.commit(circle.notice)
+                with circle.attempt(tx):
+                    tx.open(catalog_version=circle.catalog_version, fifo_keys=fifo_keys)
+                    outcome = await work(tx)
+                    started = perf_counter()
+                    wrote = await tx.commit(circle.notice)
             except StaleCatalog:
-                circle.undone(tx)
+                pass
             except psycopg.Error as error:
-                circle.undone(tx)
                 if not is_collision(error):
                     raise
-            except BaseException:
-                circle.undone(tx)
-                raise
             else:
                 circle.committed(tx, wrote, 1, perf_counter() - started)
                 return outcome

@@ -70,7 +70,7 @@ class Transaction:
         self.events = Chronicle()
         self.ready: dict[int, int] = {}
         self.left: dict[int, int] = {}
-        """What is left of bundles that were opened: another node may have looked in vain while they were locked."""
+        """What was locked and is left: another node may have looked in vain meanwhile."""
         self.oldest: dict[int, int] = {}
         """By queue, when the oldest came, or became ready, of what can be had after the commit and could not before."""
         self.told: Owed = {}
@@ -340,10 +340,10 @@ class Transaction:
                 left.setdefault(row.queue, []).append(row.due_at)
         for key, instants in left.items():
             self.show(key, min(instants))
-            if key not in self.looked:  # else those who looked have what they wanted
+            if key in self.looked:  # those who looked have what they wanted
+                self.left[key] = len(instants)
+            else:
                 self.ready.setdefault(key, len(instants))
-            elif key not in self.ready:
-                self.left.setdefault(key, len(instants))
 
     @property
     def reached(self) -> set[int]:
@@ -381,7 +381,6 @@ class Transaction:
             _, rows = self._opened.pop((key, seq))
             left = [row for row in rows if self._loose.pop(row.seq, None) is not None]
             if left:
-                self.left[key] = self.left.get(key, 0) + len(left)
                 self.wait(key, [bundles.entry_of(row) for row in left])
         steps: list[Step] = []
         if broken:
