@@ -162,12 +162,14 @@ class Archive:
         await self._forget()
 
     async def _seal_due(self) -> None:
+        """What comes meanwhile has to wait: else, where more always comes, nothing would be trimmed or forgotten."""
+        until = (await self._store.span()).next
         while True:
             span = await self._store.span()
             start = max(self._end, span.oldest)
             if start > self._end and self._segments:
                 log.warning("the journal forgot offsets %d to %d before they were archived", self._end, start)
-            if start >= span.next or not await self._is_due(start) or not self._store.holds(ARCHIVE):
+            if start >= until or not await self._is_due(start) or not self._store.holds(ARCHIVE):
                 break
             await self._seal(start, span.next)
         await self._trim()

@@ -28,6 +28,8 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 )
 """`body` is the message's body where the event carries it; `detail` is the rest of the event's detail as JSON."""
 
+REPEATING = ["kind", "tenant", "queue_id", "queue", "principal", "detail"]
+"""Columns whose values come again and again, so that a dictionary pays."""
 
 MESSAGE_COLUMNS: tuple[tuple[str, str], ...] = (
     ("offset", "int64"),

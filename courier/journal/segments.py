@@ -10,7 +10,7 @@ from courier.core.chronicle import Commit
 from courier.core.events import Entry, Event
 from courier.journal.arrow import commits_batch
 from courier.journal.place import SUFFIX, Place
-from courier.journal.schema import conform, journal_schema
+from courier.journal.schema import REPEATING, conform, journal_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,8 +20,6 @@ GROUP_BYTES = 16 * 1024 * 1024
 """A row group ends at either: one is what a reader decodes at a time."""
 PIECE_BYTES = 1024 * 1024
 MEDIA_TYPE = "application/vnd.apache.parquet"
-REPEATING = ["kind", "tenant", "queue_id", "queue", "principal", "detail"]
-"""Columns whose values come again and again, so that a dictionary pays."""
 RANGED = ["offset", "at", "seq"]
 
 _NAME = re.compile(rf"(\d{{20}})-(\d{{20}}){re.escape(SUFFIX)}")

@@ -11,7 +11,8 @@ import msgspec
 from courier.clock import fresh_key
 from courier.journal import segments
 from courier.journal.place import Place
-from courier.journal.segments import RANGED, REPEATING, Segment
+from courier.journal.schema import REPEATING
+from courier.journal.segments import RANGED, Segment
 from courier.lake import delta
 from courier.lake.blanking import LOOKED_AT, Found, Wanted, blank, find
 from courier.lake.tables import DEAD_LETTERS, DELTA_LOG, EVENTS, MESSAGES, Lake

@@ -12,7 +12,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-from courier.journal.schema import NAMES, conform, journal_schema
+from courier.journal.schema import NAMES, REPEATING, conform, journal_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +29,8 @@ READ_BYTES = 1024 * 1024
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
+BATCH_ROWS = 16_384
+"""Of a record batch: one that fits into a core's cache with what becomes of it is passed on sooner and faster."""
 SMALL_REST = 4
 """The part of a piece below which a rest is small."""
 MOST_OFFSETS = 1_000_000
@@ -196,13 +198,17 @@ def _of_segment(response: HTTPResponse, start: int, wanted: Wanted) -> Iterator[
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     offset, stop = int(response.headers["courier-first"]), int(response.headers["courier-next"])
-    with pq.ParquetFile(pa.BufferReader(response.read()), pre_buffer=False) as file:  # all of it is here
+    content = pa.BufferReader(response.read())
+    metadata = pq.read_metadata(content)
+    # What comes again and again is cheapest made into text at the end, from its dictionary.
+    repeating = [name for name in REPEATING if name in metadata.schema.names]
+    with pq.ParquetFile(content, metadata=metadata, pre_buffer=False, read_dictionary=repeating) as file:
         for group in range(file.num_row_groups):
             count = file.metadata.row_group(group).num_rows
             begin, end = max(start, offset), min(stop, offset + count)
             if begin < end:
                 rows = file.read_row_group(group, use_threads=False).slice(begin - offset, end - begin)
-                for batch in conform(rows, journal_schema(wanted.columns)).combine_chunks().to_batches():
+                for batch in conform(rows, journal_schema(wanted.columns)).combine_chunks().to_batches(BATCH_ROWS):
                     yield batch, int(batch.column("offset")[-1].as_py()) + 1
             offset += count
 

@@ -15,7 +15,7 @@ KNOWN = (
     "url", "token", "tenant", "queue", "queues", "mode", "startingOffset", "endingOffset", "maxRecordsPerBatch",
     "rowsPerPartition", "failOnDataLoss", "cursor", "job", "exchange", "series", "number", "path", "checkpointLocation",
 )  # fmt: skip
-ROWS_PER_PARTITION = 500_000
+ROWS_PER_PARTITION = 1_000_000
 
 
 class OptionError(ValueError):

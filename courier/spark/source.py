@@ -81,7 +81,7 @@ class CourierSource(DataSource):
                         means its shard only; {"0": 1200, "1": 35184372088900} speaks of several
     endingOffset        the same, for batch reads; latest by default; the offset itself is not read
     maxRecordsPerBatch  a micro-batch covers at most so many offsets; consume: messages, 250000 by default
-    rowsPerPartition    a task covers so many offsets, 500000 by default
+    rowsPerPartition    a task covers so many offsets, 1000000 by default
     failOnDataLoss      true (default): offsets that the server no longer has end the query; false: they are skipped
     cursor              the name of a cursor that follows a stream and holds the server's retention back (root only):
                         when the stream looks for news it is behind the last batch that Spark has committed
@@ -171,15 +171,16 @@ class JournalReader:
             yield to_messages(batch, self.columns, hidden=bool(options.queues)) if of_messages else batch
 
     def _kept(self, part: Range, wanted: Wanted) -> "Iterator[pa.RecordBatch]":
-        journal = self.options.journal
-        try:
-            yield from journal.read(part.start, part.stop, wanted)
-        except DataLoss:
-            if self.options.fail_on_data_loss:
-                raise
-            # Ranges are lost from their beginning on, before anything of them was read.
-            oldest = journal.span(shard_of(part.start)).oldest
-            yield from journal.read(max(part.start, oldest), part.stop, wanted)
+        journal, start = self.options.journal, part.start
+        while start < part.stop:
+            try:
+                yield from journal.read(start, part.stop, wanted)
+                return
+            except DataLoss:
+                if self.options.fail_on_data_loss:
+                    raise
+                # What is lost is always the oldest, so all that was read is older still; and more may go any moment.
+                start = max(start, journal.span(shard_of(start)).oldest)
 
     def check_kept(self, start: Offsets, end: Offsets) -> None:
         """Find out in the driver, in one sentence, rather than in a task's stack trace."""

@@ -22,7 +22,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from courier.clock import fresh_key
 from courier.journal.schema import STAGED_COLUMNS, arrow_schema
 from courier.spark.journal import JournalError
 from courier.spark.options import OptionError, Options
@@ -123,6 +122,8 @@ class StreamWriter(QueueWriter, DataSourceStreamArrowWriter):
 
 def _fresh_name() -> str:
     """One that nobody else has."""
+    from courier.clock import fresh_key  # noqa: PLC0415 -- asyncio comes with it, and each stream would start later
+
     return fresh_key()[:16].hex()
 
 

@@ -104,6 +104,25 @@ async def test_a_segment_is_sealed_when_its_first_event_is_old_enough(shelf: She
     assert files(tmp_path) == [segments.name_of(0, len(before))]
 
 
+async def test_what_comes_while_a_segment_is_sealed_waits_for_the_next_round(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, seal = await fill(shelf), shelf.archive._seal
+
+    async def seal_and_send(start: int, stop: int) -> None:
+        await seal(start, stop)
+        await fill(shelf, 1)
+        shelf.rig.clock.advance(ms=AGE_MS)
+
+    monkeypatch.setattr(shelf.archive, "_seal", seal_and_send)
+    shelf.rig.clock.advance(ms=AGE_MS)
+    await asyncio.wait_for(shelf.archive.tend(), 10)
+    assert files(tmp_path) == [segments.name_of(0, len(before))]
+    assert (await shelf.rig.store.span()).oldest > 0  # it was trimmed
+    await asyncio.wait_for(shelf.archive.tend(), 10)
+    assert len(files(tmp_path)) == 2
+
+
 async def test_a_segment_is_sealed_when_there_is_enough_for_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archiving, "CHUNK", 4)
     shelf = Shelf(shelf.rig, shelf.place, segment_bytes=400)

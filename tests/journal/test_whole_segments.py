@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from courier.cli.simulating import make
@@ -65,3 +67,15 @@ def test_a_tenant_never_gets_a_file_that_has_others_events_in_it(server: ServerP
     journal = Journal(server.url, made.json()["secret"])
     rows = pa.Table.from_batches(journal.read(0, EVENTS, Wanted(NAMES)))
     assert set(rows["tenant"].to_pylist()) == {"acme"}
+
+
+def test_a_file_that_was_written_before_a_column_was_added_has_it_empty(tmp_path: Path) -> None:
+    make(tmp_path / "data", events=60_000, seed=4, until=round(time.time() * 1_000))
+    (segment,) = (tmp_path / "data" / "archive").glob("*.parquet")
+    old = pq.read_table(segment).drop_columns("detail")
+    pq.write_table(old, segment, compression="zstd")
+    with start_server(tmp_path, engine="sqlite") as server:
+        assert kind_of(server, "from=0&to=60000&limit=60000") == PARQUET
+        rows = read(server, 0, 60_000)
+    assert rows.drop_columns("detail") == old.combine_chunks()
+    assert rows["detail"].null_count == 60_000

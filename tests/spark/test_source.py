@@ -3,19 +3,23 @@
 import itertools
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import requests
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from courier.journal.schema import MESSAGE_COLUMNS, arrow_schema, journal_schema, spark_schema
 from courier.spark.cursors import CursorKeeper
-from courier.spark.journal import Journal, Wanted
+from courier.spark.journal import DataLoss, Journal, Span, Wanted
+from courier.spark.options import read_options
+from courier.spark.source import JournalReader, Range
 from tests.spark.killing import forget_last_commit
 from tests.support.server import ServerProcess, start_server
 
@@ -223,8 +227,38 @@ def test_what_is_no_longer_kept_fails_the_query_or_is_skipped_as_told(
             bench.send(1)
         with pytest.raises(PySparkException, match="are no longer kept"):
             bench.read(startingOffset=0).collect()
+        journal.advance_cursor("reader", journal.span().oldest)  # from now on nothing more is lost
         left = offsets(bench.read(startingOffset=0, failOnDataLoss="false"))
         assert left == list(range(left[0], journal.span().next))
+
+
+class Shrinking(Journal):
+    """A journal that loses its two oldest events whenever somebody has asked which is the oldest."""
+
+    def read(self, start: int, stop: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        for offset in range(start, stop):
+            if offset < KEPT["oldest"]:
+                raise DataLoss(f"offset {offset} is no longer kept")
+            yield pa.record_batch({name: pa.array([offset]) for name in wanted.columns})
+            if offset == 12:
+                KEPT["oldest"] = 15
+
+    def span(self, shard: int = 0) -> Span:
+        oldest = KEPT["oldest"]
+        KEPT["oldest"] = max(oldest, min(oldest + 2, 8))
+        return Span(oldest, 20)
+
+
+KEPT = {"oldest": 0}
+
+
+def test_what_is_lost_while_it_is_looked_for_is_skipped_too() -> None:
+    KEPT["oldest"] = 4
+    options = read_options({"url": "http://nowhere", "token": "none", "failOnDataLoss": "false"})
+    options = options._replace(journal=Shrinking(*options.journal))
+    reader = JournalReader(options, StructType([StructField("offset", LongType())]))
+    found = [batch.column("offset")[0].as_py() for batch in reader.batches(Range(0, 18))]
+    assert found == [8, 9, 10, 11, 12, 15, 16, 17]
 
 
 def test_a_server_that_dies_in_the_middle_is_waited_for(tmp_path: Path, engine: str) -> None:
