@@ -212,8 +212,9 @@ class Archive:
         """Have the store forget what is sealed, some at a time."""
         oldest = (await self._store.span()).oldest
         while self._trimmed < self._end:
-            self._trimmed = oldest = min(max(oldest, self._trimmed) + TRIM_STEP, self._end)
+            oldest = min(max(oldest, self._trimmed) + TRIM_STEP, self._end)
             await self._store.trim_events(before=oldest)
+            self._trimmed = oldest
 
     # -- forgetting -------------------------------------------------------------------------------------------
 

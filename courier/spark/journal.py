@@ -12,6 +12,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode, urlsplit
 
+from courier.core.shards import shard_of
 from courier.journal.schema import NAMES, REPEATING, conform, journal_schema
 
 if TYPE_CHECKING:
@@ -111,8 +112,9 @@ class Journal(NamedTuple):
 
     # -- events -----------------------------------------------------------------------------------------------
 
-    def read(self, start: int, stop: int, wanted: Wanted) -> Iterator["pa.RecordBatch"]:
-        """The wanted events of `start` up to `stop`; raises DataLoss when the server no longer has them."""
+    def read(self, start: int, stop: int, wanted: Wanted, *, lossy: bool = False) -> Iterator["pa.RecordBatch"]:
+        """The wanted events of `start` up to `stop`. What the server no longer has is passed over where the reader is
+        `lossy`; else DataLoss is raised."""
         patience = Patience(self.url)
         while start < stop:
             begun = start
@@ -125,6 +127,13 @@ class Journal(NamedTuple):
                         yield batch
                 if start == begun:
                     raise OSError(f"the journal ends at offset {start}, before {stop}")
+            except DataLoss as error:
+                if not lossy:
+                    raise
+                oldest = self.span(shard_of(start)).oldest
+                if oldest <= start:  # another node has answered that, which does not know yet
+                    patience.wait(error)
+                start = max(start, oldest)
             except (OSError, HTTPException) as error:
                 patience.wait(error)
 

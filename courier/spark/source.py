@@ -167,20 +167,9 @@ class JournalReader:
         of_messages = options.mode == MESSAGES
         columns = event_columns(self.columns) if of_messages else self.columns
         wanted = Wanted(columns, options.tenant, options.queues, KINDS if of_messages else ())
-        for batch in self._kept(part, wanted):
+        lossy = not options.fail_on_data_loss
+        for batch in options.journal.read(part.start, part.stop, wanted, lossy=lossy):
             yield to_messages(batch, self.columns, hidden=bool(options.queues)) if of_messages else batch
-
-    def _kept(self, part: Range, wanted: Wanted) -> "Iterator[pa.RecordBatch]":
-        journal, start = self.options.journal, part.start
-        while start < part.stop:
-            try:
-                yield from journal.read(start, part.stop, wanted)
-                return
-            except DataLoss:
-                if self.options.fail_on_data_loss:
-                    raise
-                # What is lost is always the oldest, so all that was read is older still; and more may go any moment.
-                start = max(start, journal.span(shard_of(start)).oldest)
 
     def check_kept(self, start: Offsets, end: Offsets) -> None:
         """Find out in the driver, in one sentence, rather than in a task's stack trace."""

@@ -70,6 +70,8 @@ class Migration:
             await self.copy()  # from the beginning, then, and nobody disturbs it
             note = await self._target.read_note() or note
         await self._copy_journal(0)
+        # The source may have trimmed its journal since some of it was copied, or before it could be.
+        await self._target.trim_journal(before=await self._source.oldest_offset())
         await self._copy_changes(note.since, now)
         for table in TABLES:
             await self._target.put_rows(table, await self._source.rows(table))

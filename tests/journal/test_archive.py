@@ -148,6 +148,20 @@ async def test_a_long_journal_is_trimmed_in_steps(shelf: Shelf, monkeypatch: pyt
     assert (await shelf.rig.store.span()).oldest == len(before) - 1
 
 
+async def test_a_trim_that_fails_is_tried_again(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, trim = await fill(shelf), shelf.rig.store.trim_events
+
+    async def fail(**_: object) -> int:
+        monkeypatch.setattr(shelf.rig.store, "trim_events", trim)
+        raise Unavailable("not now")
+
+    monkeypatch.setattr(shelf.rig.store, "trim_events", fail)
+    with pytest.raises(Unavailable):
+        await shelf.seal()
+    await shelf.archive.tend()
+    assert (await shelf.rig.store.span()).oldest == len(before) - 1
+
+
 async def test_sealing_rests_when_nothing_has_happened(shelf: Shelf, tmp_path: Path) -> None:
     await fill(shelf)
     await shelf.seal()

@@ -233,27 +233,25 @@ def test_what_is_no_longer_kept_fails_the_query_or_is_skipped_as_told(
 
 
 class Shrinking(Journal):
-    """A journal that loses its two oldest events whenever somebody has asked which is the oldest."""
+    """A journal of several nodes: events go while they are looked for, and not every node knows at once."""
 
-    def read(self, start: int, stop: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    def _stream(self, start: int, stop: int, wanted: Wanted) -> Iterator[tuple[pa.RecordBatch | None, int]]:
         for offset in range(start, stop):
-            if offset < KEPT["oldest"]:
+            if offset < OLDEST[0]:
                 raise DataLoss(f"offset {offset} is no longer kept")
-            yield pa.record_batch({name: pa.array([offset]) for name in wanted.columns})
+            yield pa.record_batch({name: pa.array([offset]) for name in wanted.columns}), offset + 1
             if offset == 12:
-                KEPT["oldest"] = 15
+                OLDEST[:] = [15, 9, 15]
 
     def span(self, shard: int = 0) -> Span:
-        oldest = KEPT["oldest"]
-        KEPT["oldest"] = max(oldest, min(oldest + 2, 8))
-        return Span(oldest, 20)
+        return Span(OLDEST.pop(0) if len(OLDEST) > 1 else OLDEST[0], 20)
 
 
-KEPT = {"oldest": 0}
+OLDEST: list[int] = []
 
 
 def test_what_is_lost_while_it_is_looked_for_is_skipped_too() -> None:
-    KEPT["oldest"] = 4
+    OLDEST[:] = [4, 6, 8]
     options = read_options({"url": "http://nowhere", "token": "none", "failOnDataLoss": "false"})
     options = options._replace(journal=Shrinking(*options.journal))
     reader = JournalReader(options, StructType([StructField("offset", LongType())]))

@@ -135,6 +135,43 @@ async def test_what_changes_while_it_is_copied_arrives_too(tmp_path: Path, first
         forget(tmp_path / "b")
 
 
+@pytest.mark.parametrize("part", [0.5, 1.0])
+@pytest.mark.parametrize(("first", "second"), [("sqlite", "postgres"), ("postgres", "sqlite")])
+async def test_what_was_copied_may_be_trimmed_before_the_end(
+    tmp_path: Path, first: str, second: str, part: float
+) -> None:
+    rig = Rig(lambda: ENGINES[first](tmp_path / "a"))
+    await rig.open()
+    await lived(rig, 8)
+    source, target = dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False)
+    await source.open()
+    await target.open()
+    try:
+        migration = Migration(source, target, lambda step, done, total: None)
+        await migration.copy()
+        end = (await rig.store.span()).next
+        oldest = await rig.store.trim_events(before=round(part * end))
+        left = await rig.store.read_events(start=oldest, limit=10_000)
+        before = await picture(rig)
+        await rig.close()
+        assert await source.hold()
+        await migration.finish(now=rig.now)
+    finally:
+        await source.close()
+        await target.close()
+    moved = Rig(lambda: ENGINES[second](tmp_path / "b"), rig.clock)
+    await moved.open()
+    try:
+        assert (await picture(moved))[2:] == before[2:]
+        assert (await moved.store.span()).oldest == oldest
+        assert await moved.store.read_events(start=oldest, limit=10_000) == left
+        assert await moved.store.check() == []
+    finally:
+        await moved.close()
+        forget(tmp_path / "a")
+        forget(tmp_path / "b")
+
+
 async def test_nothing_is_written_over_another_store(tmp_path: Path) -> None:
     for name in ("a", "b"):
         rig = Rig(lambda name=name: ENGINES["sqlite"](tmp_path / name))

@@ -195,6 +195,9 @@ class PostgresDump:
     async def erase_messages(self) -> None:
         await self._db.execute("TRUNCATE message, bundle, held, journal")
 
+    async def trim_journal(self, *, before: int) -> None:
+        await self._db.execute("DELETE FROM journal WHERE start < %s", (before,))
+
 
 def _message(
     seq: int, queue: int, state: int, due_at: int, attempts: int, lease_no: int, entered_at: int,

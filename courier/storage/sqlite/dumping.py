@@ -153,6 +153,9 @@ class SqliteDump:
     async def erase_messages(self) -> None:
         self._db.executescript("DELETE FROM message; DELETE FROM payload; DELETE FROM journal;")
 
+    async def trim_journal(self, *, before: int) -> None:
+        self._db.execute("DELETE FROM journal WHERE start < ?", (before,))
+
     def _many(self, sql: str, values: Sequence[tuple[Any, ...]]) -> None:
         self._db.execute("BEGIN")
         self._db.executemany(sql, values)
