@@ -233,7 +233,7 @@ def test_what_is_no_longer_kept_fails_the_query_or_is_skipped_as_told(
 
 
 class Shrinking(Journal):
-    """A journal of several nodes: events go while they are looked for, and not every node knows at once."""
+    """A journal of nodes that lose events while these are looked for, and do not all know of it at once."""
 
     def _stream(self, start: int, stop: int, wanted: Wanted) -> Iterator[tuple[pa.RecordBatch | None, int]]:
         for offset in range(start, stop):
@@ -241,22 +241,26 @@ class Shrinking(Journal):
                 raise DataLoss(f"offset {offset} is no longer kept")
             yield pa.record_batch({name: pa.array([offset]) for name in wanted.columns}), offset + 1
             if offset == 12:
-                OLDEST[:] = [15, 9, 15]
+                OLDEST[:] = [15, 9]
 
     def span(self, shard: int = 0) -> Span:
-        return Span(OLDEST.pop(0) if len(OLDEST) > 1 else OLDEST[0], 20)
+        """By the next node, which reads are then answered by as well."""
+        del OLDEST[: len(OLDEST) > 1]
+        said = OLDEST[0]
+        OLDEST[0] = max(said, min(said + 2, 8))
+        return Span(said, 20)
 
 
 OLDEST: list[int] = []
 
 
-def test_what_is_lost_while_it_is_looked_for_is_skipped_too() -> None:
-    OLDEST[:] = [4, 6, 8]
+def test_what_is_lost_while_it_is_looked_for_is_skipped_and_nothing_comes_twice() -> None:
+    OLDEST[:] = [4]
     options = read_options({"url": "http://nowhere", "token": "none", "failOnDataLoss": "false"})
     options = options._replace(journal=Shrinking(*options.journal))
     reader = JournalReader(options, StructType([StructField("offset", LongType())]))
     found = [batch.column("offset")[0].as_py() for batch in reader.batches(Range(0, 18))]
-    assert found == [8, 9, 10, 11, 12, 15, 16, 17]
+    assert found == list(range(8, 18))
 
 
 def test_a_server_that_dies_in_the_middle_is_waited_for(tmp_path: Path, engine: str) -> None:
