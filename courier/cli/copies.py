@@ -1,5 +1,6 @@
 """`courier backup` and `courier restore`."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +48,7 @@ def backup(
         else:
             care.backup(directory, target, report)
     source, outcome = ("the database", "") if database.is_database(settings) else (str(directory), SOUND)
-    size = sum(file.stat().st_size for file in target.iterdir())
+    size = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
     sentence = f"copied {source} to {target} ({show_size(size)}){outcome}"
     screen.tell({"source": source, "target": str(target), "byte_count": size}, sentence)
 
@@ -59,8 +60,8 @@ def _removed_on_failure(target: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for file in target.glob("*"):
-            file.unlink()
+        for path in target.glob("*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         if made and target.exists():
             target.rmdir()
         raise

@@ -17,36 +17,24 @@ def is_database(settings: Settings) -> bool:
 
 def check(url: str) -> list[str]:
     """Every sign of damage, one sentence each; raises CannotOpen."""
-
-    async def run() -> list[str]:
-        care = _care()
-        async with care.opened(url) as connection:
-            found: list[str] = await care.check(connection)
-            return found
-
-    return asyncio.run(run())
+    found: list[str] = asyncio.run(_care().check(url))
+    return found
 
 
 def backup(url: str, target: Path) -> None:
-    """A copy of one moment, a file a table; raises CannotOpen."""
-
-    async def run() -> None:
-        care = _care()
-        async with care.opened(url) as connection:
-            await care.backup(connection, target)
-
-    asyncio.run(run())
+    """A copy of one moment, a file a table; of several shards a directory each. Raises CannotOpen."""
+    asyncio.run(_care().backup(url, target))
 
 
 def restore(url: str, source: Path) -> list[str]:
-    """Put a copy into an empty database; what is wrong with it then."""
+    """Put a copy into an empty store; what is wrong with it then."""
     asyncio.run(_care().restore(url, source))
     return check(url)
 
 
 def _care() -> ModuleType:
     try:
-        from courier.storage.postgres import care  # noqa: PLC0415 - an extra that many do without
+        from courier.storage.sharded import care  # noqa: PLC0415 - an extra that many do without
     except ImportError:
         raise CannotOpen("store is a PostgreSQL database, which needs the extra: install courier[postgres]") from None
     return care

@@ -80,7 +80,7 @@ class CourierSource(DataSource):
                         has a checkpoint goes on from there instead. Of a store that is divided into shards, an offset
                         means its shard only; {"0": 1200, "1": 35184372088900} speaks of several
     endingOffset        the same, for batch reads; latest by default; the offset itself is not read
-    maxRecordsPerBatch  a micro-batch covers at most so many offsets; consume: messages, 250000 by default
+    maxRecordsPerBatch  a micro-batch covers at most so many offsets; consume: messages, 100000 by default
     rowsPerPartition    a task covers so many offsets, 1000000 by default
     failOnDataLoss      true (default): offsets that the server no longer has end the query; false: they are skipped
     cursor              the name of a cursor that follows a stream and holds the server's retention back (root only):

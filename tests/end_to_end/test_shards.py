@@ -203,3 +203,31 @@ def test_messages_are_erased_from_the_journals_of_all_shards(cluster: list[Serve
     bodies = duckdb.sql(f"SELECT body FROM '{archive}/*.parquet' WHERE body IS NOT NULL").fetchall()
     kept = [f"secret of {name} {number}".encode() for name in ("close", "far") for number in (0, 2)]
     assert sorted({body for (body,) in bodies} - {b"life"}) == sorted(kept)
+
+
+def test_a_backup_has_all_shards_and_the_doctor_looks_at_all(cluster: list[ServerProcess], tmp_path: Path) -> None:
+    one, other = cluster
+    for place, name in ((0, "close"), (1, "far")):
+        command(one).ok("shards", "weight", "home", 1 - place)
+        command(one).ok("shards", "weight", "second", place)
+        command(one).ok("queues", "create", name)
+        command(one).ok("send", name, f"to {name}")
+    home = shared_cluster().store_url(tmp_path / "home")
+    operator, copy = Courier(COURIER_STORE=home, COURIER_DATA=str(tmp_path / "none")), tmp_path / "copy"
+    operator.ok("doctor")
+    assert operator.ok("backup", copy, "--json").json["byte_count"] > 0
+    assert {folder.name for folder in copy.iterdir()} == {"home", "second"}
+    for node in cluster:
+        node.kill()
+    shared_cluster().change(tmp_path / "second", "UPDATE tally SET ready = ready + 1")
+    damaged = operator("doctor")
+    assert damaged.code != 0
+    assert "shard second: " in damaged.out
+    assert "already holds data" in operator("restore", copy).err
+    for name in ("home", "second"):
+        shared_cluster().wipe(tmp_path / name)
+    operator.ok("restore", copy)
+    operator.ok("doctor")
+    other.come_back()
+    for name in ("close", "far"):
+        assert command(other).ok("receive", name, "--json").json[0]["message"]["body"] == f"to {name}"

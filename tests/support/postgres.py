@@ -99,14 +99,21 @@ class Cluster:
             self.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         return self.url(schema)
 
+    def change(self, directory: Path, sql: str) -> None:
+        """Meddle with the directory's store."""
+        self.execute(f"SET search_path = {self._schemas[directory]}; {sql}")
+
+    def wipe(self, directory: Path) -> None:
+        """Remove all that is in the directory's store."""
+        deletes = "".join(f"DELETE FROM {table};" for table in care.TABLES)
+        restarts = "".join(f"ALTER SEQUENCE {sequence} RESTART;" for sequence in care.SEQUENCES)
+        self.change(directory, f"{deletes} {restarts}")
+
     def empty(self, directory: Path) -> None:
         """Nobody needs the directory's store any more, if it has one."""
-        schema = self._schemas.pop(directory, None)
-        if schema is not None:
-            deletes = "".join(f"DELETE FROM {table};" for table in care.TABLES)
-            restarts = "".join(f"ALTER SEQUENCE {sequence} RESTART;" for sequence in care.SEQUENCES)
-            self.execute(f"SET search_path = {schema}; {deletes} {restarts}")
-            self._spare.append(schema)
+        if directory in self._schemas:
+            self.wipe(directory)
+            self._spare.append(self._schemas.pop(directory))
 
     def _run(self, command: Sequence[str]) -> None:
         who = {} if self._user is None else {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
