@@ -25,8 +25,10 @@ app = App(name="pipeline", help="Turn the journal into tables for data people, w
 
 Rows = Annotated[int, Parameter(metavar="N", help="Take in so many events at a time.")]
 Format = Annotated[
-    Literal["parquet", "delta"],
-    Parameter(help="What a new lake is kept as; delta needs the extra courier[delta]."),
+    Literal["parquet", "delta"] | None,
+    Parameter(
+        help="What the lake is kept as. [default: as it is; a new one as parquet] delta needs the extra courier[delta]."
+    ),
 ]
 ROWS = 2_500_000
 
@@ -37,7 +39,7 @@ def run(
     once: Flag = False,
     every: Duration | None = None,
     lake: LakePlace = None,
-    format: Format = "parquet",  # noqa: A002 - the flag's name
+    format: Format = None,  # noqa: A002 - the flag's name
     rows_per_batch: Rows = ROWS,
     spark: Spark = SPARK,
     server: Server = SERVER,
@@ -61,7 +63,7 @@ def run(
 def rebuild(
     *,
     lake: LakePlace = None,
-    format: Format = "parquet",  # noqa: A002
+    format: Format = None,  # noqa: A002
     rows_per_batch: Rows = ROWS,
     spark: Spark = SPARK,
     server: Server = SERVER,
@@ -93,13 +95,15 @@ class _Work:
         self._name = name
         self.counted = 0
 
-    def do(self, what: str, *, format: str, rows_per_batch: int, **how: Any) -> None:  # noqa: A002
+    def do(self, what: str, *, format: str | None, rows_per_batch: int, **how: Any) -> None:  # noqa: A002
         from courier.spark import pipeline, rebuilding  # noqa: PLC0415 - loads Spark
         from courier.spark.journal import Journal, JournalError  # noqa: PLC0415
+        from courier.spark.lake import format_of  # noqa: PLC0415
 
         rebuilding.finish(self._lake)
         journal = Journal(self._server.client.url, self._server.token)
-        job = pipeline.Job(journal, self._lake, rows_per_batch=rows_per_batch, format=format)
+        kept_as = format or format_of(self._lake)
+        job = pipeline.Job(journal, self._lake, rows_per_batch=rows_per_batch, format=kept_as)
         action = rebuilding.rebuild if what == "rebuild" else pipeline.run
         with Progress(self._name, unit="event", json=self._server.json) as progress, _signals() as told:
 

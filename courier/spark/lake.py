@@ -63,10 +63,14 @@ def open_lake(spark: SparkSession, root: Path, terms: Terms) -> Lake:
 
 
 def kept_store(root: Path) -> TableStore:
-    """The tables of a lake that has been begun, as its note says; one without is empty."""
+    """The tables of a lake that has been begun; one without is empty."""
+    return open_store(format_of(root), root.absolute())
+
+
+def format_of(root: Path) -> str:
+    """What a lake is kept as, as its note says; a new one is to be Parquet."""
     note = root / NOTE
-    known = json.loads(note.read_text()) if note.exists() else Terms()._asdict()
-    return open_store(known["format"], root.absolute())
+    return str(json.loads(note.read_text())["format"]) if note.exists() else PARQUET
 
 
 def _query_of(root: Path) -> str | None:

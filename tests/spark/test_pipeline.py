@@ -15,6 +15,7 @@ import duckdb
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from courier.cli import main
@@ -213,6 +214,22 @@ def test_the_command_takes_in_what_there_is_and_says_how_much(shop: Shop, tmp_pa
     assert sum(row["sent"] for row in rows if row["queue"] == "orders") == 10
     wrong = subprocess.run(command, env=shop.environ | {"COURIER_TOKEN": "wrong"}, capture_output=True, check=False)
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (4, 1)
+
+
+def test_a_lake_of_delta_tables_stays_one(shop: Shop, tmp_path: Path) -> None:
+    shop.live()
+    lake = tmp_path / "lake"
+
+    def courier(what: str, *more: str) -> None:
+        command = [sys.executable, "-m", "courier.cli", "pipeline", what, "--lake", str(lake), "--master", "local[2]"]
+        done = subprocess.run([*command, *more], env=shop.environ, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    courier("run", "--format", "delta")
+    courier("run")
+    courier("rebuild")
+    assert (lake / "messages" / "_delta_log").is_dir()
+    assert DeltaTable(lake / "messages").to_pyarrow_table().num_rows > 0
 
 
 def test_a_running_pipeline_keeps_others_out_and_ends_well_when_it_is_told_to(shop: Shop, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Messages that wait just as they came, several in a row of the database.
 
 What was sent together, without a delay or anything else that needs an index, is packed into one row a queue. Whoever
-takes a message opens the bundle: what is taken becomes a row of its own, what is left a smaller bundle.
+takes a message opens the bundle: what is taken goes to `held` or becomes a row of its own, what is left a smaller
+bundle.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

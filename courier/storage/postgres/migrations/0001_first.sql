@@ -26,7 +26,7 @@ CREATE TABLE message (
     queue      INTEGER NOT NULL,
     state      SMALLINT NOT NULL,  -- core.model.State
     attempts   INTEGER NOT NULL,
-    lease_no   INTEGER NOT NULL,   -- counts leases for ever; with seq and queue it makes a receipt
+    lease_no   INTEGER NOT NULL,   -- counts leases; with seq and queue it makes a receipt
     size       INTEGER NOT NULL,
     due_at     BIGINT NOT NULL,
     entered_at BIGINT NOT NULL,
