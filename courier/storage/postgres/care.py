@@ -9,6 +9,7 @@ import msgspec
 import psycopg
 
 from courier.core.model import UNENDING, Kind, Queue
+from courier.core.sharding import Shard
 from courier.core.shards import OUTBOX
 from courier.storage.base import CannotOpen
 from courier.storage.checking import commit_finding
@@ -55,6 +56,12 @@ async def opened(url: str) -> AsyncIterator[Connection]:
         yield connection
     finally:
         await connection.close()
+
+
+async def shards(connection: Connection) -> list[Shard]:
+    """The databases of the store that this home has noted."""
+    rows = await connection.execute("SELECT document FROM record WHERE kind = 'shard' AND NOT gone")
+    return [msgspec.msgpack.decode(document, type=Shard) for (document,) in await rows.fetchall()]
 
 
 async def check(connection: Connection) -> list[str]:
