@@ -205,6 +205,7 @@ def test_messages_are_erased_from_the_journals_of_all_shards(cluster: list[Serve
     assert sorted({body for (body,) in bodies} - {b"life"}) == sorted(kept)
 
 
+@pytest.mark.slow
 def test_a_backup_has_all_shards_and_the_doctor_looks_at_all(cluster: list[ServerProcess], tmp_path: Path) -> None:
     one, other = cluster
     for place, name in ((0, "close"), (1, "far")):

@@ -36,6 +36,14 @@ async def lived(rig: Rig, seed: int) -> None:
     await some_life(rig, dice, 60)
 
 
+async def inhabited(engine: str, directory: Path, seed: int) -> Rig:
+    """A store in which something has happened, open."""
+    rig = Rig(lambda: ENGINES[engine](directory))
+    await rig.open()
+    await lived(rig, seed)
+    return rig
+
+
 async def some_life(rig: Rig, dice: random.Random, steps: int) -> None:
     for n in range(steps):
         name = dice.choice(("orders", "line", "listened"))
@@ -85,9 +93,7 @@ async def migrated(source: Dump, target: Dump, *, now: int) -> tuple[int, int]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("first", "second"), [("sqlite", "postgres"), ("postgres", "sqlite")])
 async def test_a_store_is_the_same_on_the_other_engine(tmp_path: Path, first: str, second: str, seed: int) -> None:
-    rig = Rig(lambda: ENGINES[first](tmp_path / "a"))
-    await rig.open()
-    await lived(rig, seed)
+    rig = await inhabited(first, tmp_path / "a", seed)
     held = await rig.receive("orders", limit=1, lease_ms=600 * SECOND)
     before = await picture(rig)
     await rig.close()
@@ -111,9 +117,7 @@ async def test_a_store_is_the_same_on_the_other_engine(tmp_path: Path, first: st
 @pytest.mark.parametrize(("first", "second"), [("sqlite", "postgres"), ("postgres", "sqlite")])
 async def test_what_changes_while_it_is_copied_arrives_too(tmp_path: Path, first: str, second: str) -> None:
     """The first run is interrupted, the store lives on, and the second run finishes."""
-    rig = Rig(lambda: ENGINES[first](tmp_path / "a"))
-    await rig.open()
-    await lived(rig, 7)
+    rig = await inhabited(first, tmp_path / "a", 7)
     source, target = dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False)
     await source.open()
     await target.open()
@@ -141,9 +145,7 @@ async def test_what_changes_while_it_is_copied_arrives_too(tmp_path: Path, first
 async def test_what_was_copied_may_be_trimmed_before_the_end(
     tmp_path: Path, first: str, second: str, part: float
 ) -> None:
-    rig = Rig(lambda: ENGINES[first](tmp_path / "a"))
-    await rig.open()
-    await lived(rig, 8)
+    rig = await inhabited(first, tmp_path / "a", 8)
     source, target = dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False)
     await source.open()
     await target.open()
