@@ -1,7 +1,8 @@
 # Courier: every command a contributor or operator needs. `make` alone prints this list.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-PYTHON ?= python3
+# Evaluated where an environment is made, and not before.
+PYTHON ?= $(shell python3 tools/choose_python.py)
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv pip

@@ -80,6 +80,11 @@ class Archive:
         found = self._segments[index] if index >= 0 else None
         return found if found is not None and offset < found.end else None
 
+    def among(self, start: int, stop: int) -> list[Segment]:
+        """The segments that hold something of `start` up to `stop`."""
+        first = bisect.bisect_right(self._segments, start, key=lambda segment: segment.end)
+        return self._segments[first : bisect.bisect_left(self._segments, stop, key=lambda segment: segment.start)]
+
     async def open(self) -> None:
         """See what is there, and be ready to write; raises CannotOpen when it cannot be this store's."""
         writes = self._store.holds(ARCHIVE)

@@ -43,6 +43,13 @@ class Past:
         sealed = journal.oldest if self._archive is None else await self._archive.sealed_until()
         return max(0, journal.next - max(sealed, journal.oldest))
 
+    async def segments(self, *, start: int, stop: int) -> list[Segment]:
+        """The segments of the archive that hold something of `start` up to `stop`, in order."""
+        if self._archive is None:
+            return []
+        await self._archive.catch_up(await self._store.span())
+        return self._archive.among(start, stop)
+
     async def offset_at(self, at: int) -> int:
         """The offset of the first event of that instant or later; the next offset when there is none."""
         offset = await self._store.offset_at(at)  # first: what is sealed and trimmed meanwhile is in the archive then
@@ -164,6 +171,10 @@ class History:
     async def unsealed_count(self, shard: int) -> int:
         """How many events of a shard are in its journal only, and would go with it."""
         return await self._past(first_of(shard)).unsealed_count()
+
+    async def segments(self, *, start: int, stop: int) -> list[Segment]:
+        """The segments of the archive that hold something of `start` up to `stop`, offsets of one shard."""
+        return await self._past(start).segments(start=start, stop=stop)
 
     async def offset_at(self, at: int, shard: int = 0) -> int:
         """The offset of the shard's first event of that instant or later; its next offset when there is none."""

@@ -6,6 +6,7 @@ is waited for, and the reading goes on behind the last event that came.
 
 import json
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader
@@ -104,6 +105,14 @@ class Journal(NamedTuple):
     def offsets_at(self, at: int) -> dict[int, int]:
         """The offset of each shard's first event of that instant or later."""
         return {one["shard"]: one["offset"] for one in self.ask("GET", f"{PREFIX}?at={at}")["shards"]}
+
+    def borders(self, start: int, stop: int) -> list[int]:
+        """The offsets between the two, which are of one shard, at which segments of the archive end."""
+        try:
+            found = self.ask("GET", f"{PREFIX}/segments?from={start}&to={stop}")["segments"]
+        except NotThere:  # an older server, which does not tell
+            return []
+        return [one["end"] for one in found if start < one["end"] < stop]
 
     def advance_cursor(self, name: str, offset: int) -> int:
         """Say that everything below `offset` is done with; returns where the cursor stands."""
@@ -248,9 +257,23 @@ class Patience:
         time.sleep(PAUSE_S)
 
 
-def ranges(start: int, stop: int, step: int) -> Sequence[tuple[int, int]]:
-    """`start` up to `stop` in pieces of `step`; a small rest goes with the last: a task of its own costs more."""
-    pieces = [(begin, min(begin + step, stop)) for begin in range(start, stop, step)]
-    if len(pieces) > 1 and pieces[-1][1] - pieces[-1][0] < step // SMALL_REST:
-        pieces[-2:] = [(pieces[-2][0], stop)]
-    return pieces
+def is_long(start: int, stop: int, step: int) -> bool:
+    """Whether so much is worth more than one piece of `step`: a small rest goes along, a task of its own costs more."""
+    return stop - start >= step + step // SMALL_REST
+
+
+def ranges(start: int, stop: int, step: int, borders: Sequence[int] = ()) -> list[tuple[int, int]]:
+    """`start` up to `stop` in pieces of about `step`, which end at a border where one is near."""
+    pieces: list[tuple[int, int]] = []
+    while is_long(start, stop, step):
+        end = _nearest(borders, start + step, within=step // SMALL_REST)
+        pieces.append((start, end))
+        start = end
+    return [*pieces, (start, stop)] if start < stop else pieces
+
+
+def _nearest(borders: Sequence[int], offset: int, *, within: int) -> int:
+    """The border that is nearest to an offset, or the offset itself where none is near."""
+    at = bisect_left(borders, offset)
+    near = [border for border in borders[max(0, at - 1) : at + 1] if abs(border - offset) < within]
+    return min(near, key=lambda border: abs(border - offset), default=offset)

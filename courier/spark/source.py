@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from courier.core.shards import shard_of
 from courier.spark.consume import ConsumingReader
 from courier.spark.cursors import advance_cursor
-from courier.spark.journal import DataLoss, Wanted, ranges
+from courier.spark.journal import DataLoss, Wanted, is_long, ranges
 from courier.spark.messages import KINDS, event_columns, to_messages
 from courier.spark.offsets import Offsets, advance, newest_of, stretches
 from courier.spark.options import CONSUME, MESSAGES, MODES, RANGES, OptionError, Options, read_options
@@ -81,7 +81,8 @@ class CourierSource(DataSource):
                         means its shard only; {"0": 1200, "1": 35184372088900} speaks of several
     endingOffset        the same, for batch reads; latest by default; the offset itself is not read
     maxRecordsPerBatch  a micro-batch covers at most so many offsets; consume: messages, 100000 by default
-    rowsPerPartition    a task covers so many offsets, 1000000 by default
+    rowsPerPartition    a task covers about so many offsets, 1000000 by default; it ends where a segment of the archive
+                        does if one does near there
     failOnDataLoss      true (default): offsets that the server no longer has end the query; false: they are skipped
     cursor              the name of a cursor that follows a stream and holds the server's retention back (root only):
                         when the stream looks for news it is behind the last batch that Spark has committed
@@ -155,8 +156,13 @@ class JournalReader:
             raise OptionError(f"{strange[0]!r} is not a column of mode {options.mode!r}")
 
     def parts(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        return [Range(*piece) for stretch in stretches(start, end) for piece in self._pieces(*stretch)]
+
+    def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Segments are sent whole: one that two tasks share is sent and unpacked twice."""
         step = self.options.rows_per_partition
-        return [Range(*piece) for begin, stop in stretches(start, end) for piece in ranges(begin, stop, step)]
+        borders = self.options.journal.borders(start, stop) if is_long(start, stop, step) else ()
+        return ranges(start, stop, step, borders)
 
     def batches(self, part: Range) -> "Iterator[pa.RecordBatch]":
         """In the executor: the rows of one range."""

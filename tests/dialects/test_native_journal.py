@@ -221,8 +221,43 @@ async def test_the_archive_answers_in_the_journals_place(tmp_path: Path) -> None
         assert rows(await root.call("GET", f"{EVENTS}?from=0&format=arrow")) == arrow
 
 
+async def test_segments_of_the_archive_are_listed_by_the_offsets_that_they_hold(tmp_path: Path) -> None:
+    async with native_tenant(tmp_path, archive_segment_ms=1_000) as root:
+        for name in ("orders", "bills", "letters"):
+            await root.queue(name)
+            await sealed(root)
+        first, second, *others = listed = await segments(root)
+        border, end = second["start"], listed[-1]["end"]
+        files = sorted(tmp_path.rglob("*.parquet"))
+        assert [one["size"] for one in listed] == [file.stat().st_size for file in files]
+        assert [one["start"] for one in listed] == [0, *(one["end"] for one in listed[:-1])]
+        assert await segments(root, f"?to={border}") == [first]
+        assert await segments(root, f"?from={border}") == [second, *others]
+        assert await segments(root, f"?from={border - 1}&to={border + 1}") == [first, second]
+        assert await segments(root, f"?from={end}") == []
+        assert await segments(root, f"?from={border}&to=0") == []
+
+
+async def sealed(root: Tenant) -> None:
+    """Wait until all that has happened is in the archive."""
+    end = (await root.ask("GET", JOURNAL))["next"]
+    while not (listed := await segments(root)) or listed[-1]["end"] < end:
+        root.clock.advance(ms=1_000)
+        await asyncio.sleep(0.001)  # the archive works in threads of its own
+
+
+async def segments(tenant: Tenant, query: str = "") -> list[Any]:
+    listed: list[Any] = (await tenant.ask("GET", f"{JOURNAL}/segments{query}"))["segments"]
+    return listed
+
+
+async def test_without_an_archive_there_are_no_segments(tmp_path: Path) -> None:
+    async with native_tenant(tmp_path, archive_enabled=False) as root:
+        assert await segments(root) == []
+
+
 async def test_an_offset_of_a_shard_that_is_not_there_is_refused(root: Tenant) -> None:
-    for path in (f"{EVENTS}?from={2**45}", f"{EVENTS}?from={2**45}&format=arrow"):
+    for path in (f"{EVENTS}?from={2**45}", f"{EVENTS}?from={2**45}&format=arrow", f"{JOURNAL}/segments?from={2**45}"):
         assert "no shard 1" in (await root.refused("GET", path))["detail"]
     assert "no shard 3" in (await root.refused("PUT", f"{JOURNAL}/cursors/lake", {"offset": 3 * 2**45}))["detail"]
 

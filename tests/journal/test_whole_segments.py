@@ -7,10 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 
 from courier.cli.simulating import make
 from courier.journal.schema import NAMES
 from courier.spark.journal import ARROW, PARQUET, PREFIX, Journal, Wanted
+from courier.spark.options import read_options
+from courier.spark.source import StreamReader
 from tests.support.server import ServerProcess, start_server
 
 pytestmark = pytest.mark.slow
@@ -58,6 +61,19 @@ def test_only_who_wants_most_of_a_large_segment_gets_its_file(server: ServerProc
     assert kind_of(server, f"{everything}&tenant=acme") == ARROW
     assert kind_of(server, "from=0&limit=40000") == ARROW
     assert kind_of(server, f"from={EVENTS - 20_000}&limit=20000") == ARROW
+
+
+def test_tasks_begin_and_end_where_segments_do_and_share_none(tmp_path: Path) -> None:
+    make(tmp_path / "data", events=600_000, seed=5, until=round(time.time() * 1_000))
+    with start_server(tmp_path, engine="sqlite") as server:
+        options = {"url": server.url, "token": server.token, "rowsPerPartition": "220000"}
+        reader = StreamReader(read_options(options), StructType([StructField("offset", LongType())]))
+        parts = reader.partitions({"0": 0}, {"0": 600_000})
+    assert [(part.start, part.stop) for part in parts] == [(0, 250_000), (250_000, 500_000), (500_000, 600_000)]
+
+
+def test_a_server_that_does_not_tell_its_segments_is_read_all_the_same(server: ServerProcess) -> None:
+    assert Journal(f"{server.url}/elsewhere", server.token).borders(0, EVENTS) == []
 
 
 def test_a_tenant_never_gets_a_file_that_has_others_events_in_it(server: ServerProcess) -> None:

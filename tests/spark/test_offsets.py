@@ -1,5 +1,7 @@
 """Offsets of one shard and of several, without Spark."""
 
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,11 +81,23 @@ def test_the_backlog_is_the_distance_in_all_shards() -> None:
     assert read_offsets("null") == read_offsets(None) == {}
 
 
-@given(start=st.integers(0, 10**6), count=st.integers(0, 10**4), step=st.integers(1, 10**4))
+@given(
+    start=st.integers(0, 10**6),
+    count=st.integers(0, 10**4),
+    step=st.integers(1, 10**4),
+    segments=st.lists(st.integers(1, 5_000), max_size=20),
+)
 def test_pieces_of_a_stretch_follow_each_other_and_none_is_hardly_worth_a_task(
-    start: int, count: int, step: int
+    start: int, count: int, step: int, segments: list[int]
 ) -> None:
-    pieces = ranges(start, start + count, step)
+    borders = [border for border in accumulate(segments, initial=start) if start < border < start + count]
+    pieces = ranges(start, start + count, step, borders)
     assert [offset for begin, stop in pieces for offset in range(begin, stop)] == list(range(start, start + count))
     assert all(stop - begin < step + max(1, step // SMALL_REST) for begin, stop in pieces)
     assert all(stop - begin >= step // SMALL_REST for begin, stop in pieces[1:])
+
+
+def test_pieces_end_where_segments_end_if_that_is_near() -> None:
+    assert ranges(0, 300, 100, [90, 120, 250]) == [(0, 90), (90, 190), (190, 300)]
+    assert ranges(0, 300, 100, [97, 104, 198, 207]) == [(0, 97), (97, 198), (198, 300)]
+    assert ranges(0, 300, 100, [60, 140, 240]) == [(0, 100), (100, 200), (200, 300)]

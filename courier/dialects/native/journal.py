@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from courier.core.errors import CursorNotFound, Forbidden, Invalid, OffsetGone, TenantNotFound
 from courier.core.events import Entry
@@ -42,6 +42,16 @@ async def read_journal(call: Call) -> Reply:
         for one in shards:
             one.offset = max(one.oldest, await history.offset_at(query.at, one.shard))
     return ok(wire.Journal(shards[0].oldest, shards[0].next, shards, shards[0].offset))
+
+
+async def list_segments(call: Call) -> Reply:
+    _tenant_of(call, None)
+    query = read_query(call, wire.SegmentsQuery)
+    span = await call.services.history.span(_shard_of(query.start))
+    start = span.oldest if query.start is UNSET else query.start
+    stop = span.next if query.stop is UNSET else query.stop
+    found = await call.services.history.segments(start=start, stop=stop)
+    return ok(wire.SegmentList([wire.Segment(one.start, one.end, one.size) for one in found]))
 
 
 async def read_events(call: Call) -> Reply:
@@ -119,13 +129,17 @@ def _wants_arrow(call: Call, query: wire.EventsQuery) -> bool:
 async def _reading(call: Call, query: wire.EventsQuery, selection: Selection, most: int) -> Reading:
     if query.limit > most:
         raise Invalid(f"limit is {query.limit}; choose from 1 to {most} for this format", field="limit")
-    shard = 0 if query.start is UNSET else shard_of(query.start)
-    span = await call.services.history.span(shard)
+    span = await call.services.history.span(_shard_of(query.start))
     start = span.oldest if query.start is UNSET else query.start
     if start < span.oldest:
         raise OffsetGone(start, span.oldest)
     stop = min(start + query.limit, span.next if query.stop is UNSET else min(query.stop, span.next))
     return Reading(start, max(start, stop), selection)
+
+
+def _shard_of(start: int | UnsetType) -> int:
+    """The shard that an offset is of; the first one without."""
+    return 0 if start is UNSET else shard_of(start)
 
 
 async def _batches(call: Call, reading: Reading) -> AsyncIterator[Sequence[Entry]]:
@@ -223,6 +237,18 @@ OPERATIONS = (
             "Courier-First": "The offset of the first row; with Parquet only.",
         },
         fails=(TenantNotFound, OffsetGone, NotAcceptable),
+    ),
+    Operation(
+        method="GET",
+        path=PREFIX + "/journal/segments",
+        handler=list_segments,
+        tag="Journal",
+        summary="List the segments of the archive",
+        description="Those that hold something of `from` up to `to`, in order: whoever divides a long read does so best"
+        " where segments end. A read need not know them, and events that no segment holds yet can be read as well.",
+        needs="stats, on all queues",
+        query=wire.SegmentsQuery,
+        gives={200: wire.SegmentList},
     ),
     Operation(
         method="GET",

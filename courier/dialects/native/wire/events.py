@@ -20,6 +20,13 @@ class JournalQuery(Order):
     at: Annotated[int, Meta(ge=0, le=limits.NUMBER)] | UnsetType = UNSET
 
 
+class SegmentsQuery(Order, rename={"start": "from", "stop": "to"}):
+    """Of which offsets; they are of one shard, that of `from`."""
+
+    start: Offset | UnsetType = UNSET
+    stop: Offset | UnsetType = UNSET
+
+
 class EventsQuery(Order, rename={"start": "from", "stop": "to", "queues": "queue", "kinds": "kind"}):
     """Which offsets to read, for whom, and how to write them."""
 
@@ -50,6 +57,18 @@ class Journal(msgspec.Struct):
     next: int
     shards: list[Shard]
     offset: int | UnsetType = UNSET
+
+
+class Segment(msgspec.Struct):
+    """A file of the archive with the events of offsets `start` up to, not including, `end`; `size` in bytes."""
+
+    start: int
+    end: int
+    size: int
+
+
+class SegmentList(msgspec.Struct):
+    segments: list[Segment]
 
 
 class CursorOrder(Order):
