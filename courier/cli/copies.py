@@ -13,6 +13,7 @@ from courier.cli import database
 from courier.cli.connection import Output
 from courier.cli.data import Config, Data, read_settings
 from courier.cli.exits import Failure
+from courier.cli.progress import Progress
 from courier.cli.quantities import show_size
 from courier.cli.screen import Screen
 from courier.storage.base import CannotOpen
@@ -36,17 +37,12 @@ def backup(
     directory = settings.data
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise Failure(f"{target} is there already and not empty; name a new directory for the copy")
-    with _removed_on_failure(target), _as_failures(), screen.progress(unit="pages") as progress:
-        task = progress.add_task("copying", total=None) if progress else None
-
-        def report(done: int, total: int) -> None:
-            if progress is not None and task is not None:
-                progress.update(task, completed=done, total=total)
-
+    with _removed_on_failure(target), _as_failures():
         if database.is_database(settings):
             database.backup(settings.store, target)
         else:
-            care.backup(directory, target, report)
+            with Progress("copying", unit="page", json=json) as progress:
+                care.backup(directory, target, lambda done, total: progress.reach(done, total=total))
     source, outcome = ("the database", "") if database.is_database(settings) else (str(directory), SOUND)
     size = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
     sentence = f"copied {source} to {target} ({show_size(size)}){outcome}"

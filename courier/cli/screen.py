@@ -16,7 +16,6 @@ from courier.cli.exits import Exit, Failure
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
 Json = Any
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -143,30 +142,6 @@ class Screen:
             return
         with self.console(stderr=True).status(words):
             yield
-
-    @contextmanager
-    def progress(self, *, unit: str) -> Iterator["Progress | None"]:
-        """A progress bar on standard error while somebody watches, else nothing."""
-        if self.json or not sys.stderr.isatty():
-            yield None
-            return
-        from rich.progress import (  # noqa: PLC0415
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(show_speed=False),
-            TextColumn(f"{{task.completed:,.0f}} {unit}"),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=self.console(stderr=True), transient=True) as progress:
-            yield progress
 
 
 def _encode(value: Json, indent: int | None = None) -> str:

@@ -17,6 +17,7 @@ from courier.cli.client import sentence_of
 from courier.cli.connection import REMOTE, Remote
 from courier.cli.exits import Exit, Failure, usage
 from courier.cli.options import Attributes, Duration, Flag, QueueName, Text, read_attributes
+from courier.cli.progress import Progress
 from courier.cli.quantities import show_count
 
 BATCH_COUNT = 500
@@ -148,13 +149,14 @@ def send_many(remote: Remote, path: str, body: str | None, draft: Draft, many: M
     """Send in batches, show how far it got, and say at the end, or when interrupted, what was accepted."""
     tally = Tally()
     try:
-        with _documents(body, draft, many) as documents, remote.screen.progress(unit="messages") as progress:
-            task = progress.add_task("sending", total=many.repeat) if progress else None
+        with (
+            _documents(body, draft, many) as documents,
+            Progress("sending", unit="message", total=many.repeat, json=remote.json) as progress,
+        ):
             for batch in batches(documents):
                 for result in remote.client.post(path, {"messages": batch})["results"]:
                     tally.add(result)
-                if progress is not None and task is not None:
-                    progress.advance(task, len(batch))
+                progress.advance(len(batch))
     except (KeyboardInterrupt, Failure):
         if tally.sent_count:
             remote.screen.note(f"{tally.words} before it ended")

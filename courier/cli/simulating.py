@@ -14,6 +14,7 @@ from courier.cli.connection import Output
 from courier.cli.copies import refuse_strangers
 from courier.cli.data import Config, Data, data_directory
 from courier.cli.exits import Failure, usage
+from courier.cli.progress import Progress
 from courier.cli.quantities import show_count
 from courier.cli.screen import Screen
 from courier.clock import FakeClock, SystemClock
@@ -67,17 +68,9 @@ def simulate(
     refuse_strangers(directory)
     if (directory / DATABASE).exists():
         raise Failure(f"{directory} already holds data; simulate into an empty directory")
-    with screen.progress(unit="events") as progress:
-        task = progress.add_task("simulating", total=events) if progress else None
-
-        def report(done: int) -> None:
-            if progress is not None and task is not None:
-                progress.update(task, completed=done)
-            elif screen.json:
-                screen.record({"events": done})
-
+    with Progress("simulating", unit="event", total=events, json=json) as progress:
         try:
-            made = make(directory, events=events, seed=seed, until=SystemClock().now(), report=report)
+            made = make(directory, events=events, seed=seed, until=SystemClock().now(), report=progress.reach)
         except CannotOpen as error:
             raise Failure(str(error)) from None
     sentence = f"wrote {show_count(made.next_offset, 'event')}; serve them with `courier serve --data {directory}`"

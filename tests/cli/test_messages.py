@@ -1,5 +1,7 @@
 """Messages through the real command: send, receive, settle, browse."""
 
+import json
+
 import pytest
 
 from tests.cli.conftest import Courier
@@ -62,7 +64,9 @@ def test_each_line_of_the_input_becomes_a_message(courier: Courier, queue: str) 
 
 
 def test_a_message_is_sent_many_times(courier: Courier, queue: str) -> None:
-    summary = courier.ok("send", queue, "x", "--repeat", 700, "--json").json
+    run = courier.ok("send", queue, "x", "--repeat", 700, "--json")
+    summary, last = run.json, json.loads(run.err.splitlines()[-1])
+    assert (last["job"], last["done"], last["total"]) == ("sending", 700, 700)
     assert summary == {"sent_count": 700, "duplicate_count": 0, "refused_count": 0, "errors": []}
     assert courier.ok("queues", "counters", queue, "--json").json["ready_count"] == 700
 

@@ -84,6 +84,14 @@ def test_the_same_seed_makes_the_same_history(data: Path, tmp_path: Path) -> Non
     assert not read(tmp_path / "other").equals(read(data))
 
 
+def test_only_the_result_is_on_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--events", "5000", "--data", str(tmp_path / "data"), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"events": 5_000, "data": str(tmp_path / "data")}
+    last = json.loads(printed.err.splitlines()[-1])
+    assert (last["job"], last["done"], last["ended"]) == ("simulating", 5_000, "done")
+
+
 @pytest.mark.slow
 def test_a_server_serves_it_and_goes_on_behind_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--events", "5000", "--data", str(tmp_path / "data")]) == 0
