@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Evaluated where an environment is made, and not before.
-PYTHON ?= $(shell python3 tools/choose_python.py)
+PYTHON ?= $(or $(shell python3 tools/choose_python.py),$(error There is no Python to start with))
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv pip

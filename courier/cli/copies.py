@@ -39,7 +39,8 @@ def backup(
         raise Failure(f"{target} is there already and not empty; name a new directory for the copy")
     with _removed_on_failure(target), _as_failures():
         if database.is_database(settings):
-            database.backup(settings.store, target)
+            with screen.busy("copying the database"):
+                database.backup(settings.store, target)
         else:
             with Progress("copying", unit="page", json=json) as progress:
                 care.backup(directory, target, lambda done, total: progress.reach(done, total=total))

@@ -82,6 +82,8 @@ class Archive:
 
     def among(self, start: int, stop: int) -> list[Segment]:
         """The segments that hold something of `start` up to `stop`."""
+        if start >= stop:
+            return []
         first = bisect.bisect_right(self._segments, start, key=lambda segment: segment.end)
         return self._segments[first : bisect.bisect_left(self._segments, stop, key=lambda segment: segment.start)]
 

@@ -265,8 +265,10 @@ def is_long(start: int, stop: int, step: int) -> bool:
 def ranges(start: int, stop: int, step: int, borders: Sequence[int] = ()) -> list[tuple[int, int]]:
     """`start` up to `stop` in pieces of about `step`, which end at a border where one is near."""
     pieces: list[tuple[int, int]] = []
+    small = step // SMALL_REST
+    fit = [border for border in borders if border <= stop - small]  # what is left must be worth a task
     while is_long(start, stop, step):
-        end = _nearest(borders, start + step, within=step // SMALL_REST)
+        end = _nearest(fit, start + step, within=small)
         pieces.append((start, end))
         start = end
     return [*pieces, (start, stop)] if start < stop else pieces

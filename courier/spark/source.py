@@ -101,10 +101,10 @@ class CourierSource(DataSource):
     Promises
     --------
     A stream that writes publishes each batch once, whatever is killed when; a batch write that fails has sent nothing.
-    Offsets are journal offsets: the same range gives the same rows, so a stream that is replayed after a crash is
-    exactly once with a sink that is. A server that restarts is waited for. Progress shows offsets as an object with
-    one for each shard, such as {"0": 1200}, and the newest ones of the server as `latestOffset`, so that the backlog
-    is its distance from `endOffset`.
+    Offsets are journal offsets: the same range gives the same rows, if not always in the same tasks, so a stream that
+    is replayed after a crash is exactly once with a sink that is. A server that restarts is waited for. Progress shows
+    offsets as an object with one for each shard, such as {"0": 1200}, and the newest ones of the server as
+    `latestOffset`, so that the backlog is its distance from `endOffset`.
     """
 
     @classmethod

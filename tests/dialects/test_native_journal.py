@@ -229,13 +229,14 @@ async def test_segments_of_the_archive_are_listed_by_the_offsets_that_they_hold(
         first, second, *others = listed = await segments(root)
         border, end = second["start"], listed[-1]["end"]
         files = sorted(tmp_path.rglob("*.parquet"))
-        assert [one["size"] for one in listed] == [file.stat().st_size for file in files]
+        assert [f"{one['start']:020d}-{one['end']:020d}" for one in listed] == [file.stem for file in files]
         assert [one["start"] for one in listed] == [0, *(one["end"] for one in listed[:-1])]
         assert await segments(root, f"?to={border}") == [first]
         assert await segments(root, f"?from={border}") == [second, *others]
         assert await segments(root, f"?from={border - 1}&to={border + 1}") == [first, second]
         assert await segments(root, f"?from={end}") == []
         assert await segments(root, f"?from={border}&to=0") == []
+        assert await segments(root, "?from=1&to=1") == []
 
 
 async def sealed(root: Tenant) -> None:

@@ -100,4 +100,5 @@ def test_pieces_of_a_stretch_follow_each_other_and_none_is_hardly_worth_a_task(
 def test_pieces_end_where_segments_end_if_that_is_near() -> None:
     assert ranges(0, 300, 100, [90, 120, 250]) == [(0, 90), (90, 190), (190, 300)]
     assert ranges(0, 300, 100, [97, 104, 198, 207]) == [(0, 97), (97, 198), (198, 300)]
+    assert ranges(0, 125, 100, [124]) == [(0, 100), (100, 125)]
     assert ranges(0, 300, 100, [60, 140, 240]) == [(0, 100), (100, 200), (200, 300)]

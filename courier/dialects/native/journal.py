@@ -51,7 +51,7 @@ async def list_segments(call: Call) -> Reply:
     start = span.oldest if query.start is UNSET else query.start
     stop = span.next if query.stop is UNSET else query.stop
     found = await call.services.history.segments(start=start, stop=stop)
-    return ok(wire.SegmentList([wire.Segment(one.start, one.end, one.size) for one in found]))
+    return ok(wire.SegmentList([wire.Segment(one.start, one.end) for one in found]))
 
 
 async def read_events(call: Call) -> Reply:

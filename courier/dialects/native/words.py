@@ -108,7 +108,7 @@ WORDS: dict[str, str] = {
     "settlements": "What to do with each message.",
     "shard": "The shard's number; 0 where the store is not divided.",
     "shards": "The shards of the store, by number; of the journal, what can be read of each.",
-    "size": "How many bytes the body, or the file, has.",
+    "size": "How many bytes the body has.",
     "source_queue": "The queue that the message died in; null once that is deleted.",
     "source_queue_id": "The id of the queue that the message died in.",
     "start": "The first offset that is part of it.",

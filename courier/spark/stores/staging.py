@@ -8,15 +8,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from courier.clock import fresh_key
 from courier.spark.tasks import write_rows
 
 STAGING = "_staging"
 
 
 def draft(root: Path, table: str) -> Path:
-    """An empty folder for a table's files in the making."""
-    folder = root / STAGING / table
-    shutil.rmtree(folder, ignore_errors=True)  # what a run that was killed left behind
+    """An empty folder for a table's files in the making, of this try alone: a task of one that was given up may live on
+    for a while, and divide the batch otherwise."""
+    place = root / STAGING / table
+    shutil.rmtree(place, ignore_errors=True)  # what a run that was killed left behind
+    folder = place / fresh_key().hex()[:16]
     folder.mkdir(parents=True)
     return folder
 

@@ -60,11 +60,10 @@ class Journal(msgspec.Struct):
 
 
 class Segment(msgspec.Struct):
-    """A file of the archive with the events of offsets `start` up to, not including, `end`; `size` in bytes."""
+    """A file of the archive with the events of offsets `start` up to, not including, `end`."""
 
     start: int
     end: int
-    size: int
 
 
 class SegmentList(msgspec.Struct):
