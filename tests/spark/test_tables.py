@@ -315,6 +315,17 @@ def test_what_a_killed_task_left_behind_is_in_no_table(spark: SparkSession, tmp_
     assert [path.name for path in (tmp_path / EVENTS / "batch=00000000").iterdir()] == [f"part-{0:020d}.parquet"]
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_task_of_a_try_that_was_given_up_writes_into_no_table(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    lake = Lake(spark, tmp_path, Terms(kind))
+    rows = pa.RecordBatch.from_pylist(numbered(life("sent", "received", "acked")), schema=journal_schema())
+    given_up, draft = lake.store.draft(EVENTS), lake.store.draft(EVENTS)
+    write_events(draft, 0, iter([rows]))
+    write_events(given_up, 1, iter([rows.slice(1)]))  # it divides the batch otherwise
+    lake.store.add(EVENTS, draft, schema_of(EVENTS), 0)
+    assert sorted(row.offset for row in read(lake, EVENTS).collect()) == [0, 1, 2]
+
+
 def test_messages_that_were_sent_before_the_journal_begins_have_what_their_events_say(
     spark: SparkSession, tmp_path: Path
 ) -> None:
