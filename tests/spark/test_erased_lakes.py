@@ -134,7 +134,7 @@ def test_what_is_erased_stays_away_while_the_pipeline_goes_on_and_when_it_rebuil
     pipeline.run(spark, job)
     before = everything(lake)
     assert {"events", "messages", "dead_letters"} == {name for name, rows in before.items() if "ada" in str(rows)}
-    shutil.copytree(root / "events", root / "_staging" / "events")  # as a run that was killed leaves it
+    shutil.copytree(root / "events", root / "_staging" / "events" / "try")  # as a run that was killed leaves it
 
     done = bureau.erase(root, "ada")
     assert (len(done["seqs"]), done["live_removed"], done["complete"]) == (4, 3, True)
