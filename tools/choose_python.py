@@ -10,12 +10,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 OLDEST, NEWEST = (3, 11), (3, 13)
 PLACES = [None, "/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"]  # None: wherever the path leads
-CLEARLY = 0.85
-
-ROUNDS = 3
+CLEARLY = 0.9
+ROUNDS = 10
 PATIENCE_S = 20
 
 PROBE = f"""
@@ -38,24 +38,23 @@ print(min(seconds() for _ in range(3)), getattr(sys, "_base_executable", sys.exe
 
 def choose() -> str | None:
     """The executable, or None where there is none that will do."""
-    programs = candidates()
-    best: dict[str, float] = {}
-    for _ in range(ROUNDS):  # by turns: a machine that is busy for a moment is not to decide
-        for program in programs:
-            if (found := probe(program)) is not None:
-                seconds, executable = found
-                best[executable] = min(seconds, best.get(executable, seconds))
+    best = {program: found for program in candidates() if (found := probe(program)) is not None}
+    for program in list(best) * ROUNDS:  # by turns: a machine that is busy for a moment is not to decide
+        best[program] = min(best[program], probe(program) or best[program])
     if not best:
         return None
-    first, fastest = next(iter(best)), min(best, key=lambda executable: best[executable])
-    return fastest if best[fastest] < CLEARLY * best[first] else first
+    first, fastest = next(iter(best.values())), min(best.values())
+    return fastest[1] if fastest[0] < CLEARLY * first[0] else first[1]
 
 
 def candidates() -> list[str]:
-    """Whatever is called Python and may be new enough, the path's first."""
+    """Whatever is called Python and may be new enough, the path's first; a program with several names only once."""
     names = ["python3"] + [f"python3.{minor}" for minor in range(OLDEST[1], NEWEST[1] + 1)]
     found = (shutil.which(name, path=place) for place in PLACES for name in names)
-    return list(dict.fromkeys(filter(None, found)))
+    programs: dict[Path, str] = {}
+    for program in filter(None, found):
+        programs.setdefault(Path(program).resolve(), program)
+    return list(programs.values())
 
 
 def probe(program: str) -> tuple[float, str] | None:

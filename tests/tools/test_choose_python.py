@@ -48,6 +48,12 @@ def test_one_that_cannot_be_started_is_passed_over(pythons: Pythons, tmp_path: P
     assert choose_python.choose() == "/opt/python3"
 
 
+def test_one_that_has_two_names_is_tried_under_the_first(pythons: Pythons, tmp_path: Path) -> None:
+    pythons.add("python3.12", seconds=0.03)
+    (tmp_path / "python3").symlink_to("python3.12")
+    assert choose_python.candidates() == [str(tmp_path / "python3")]
+
+
 def test_there_may_be_none(pythons: Pythons) -> None:
     pythons.add("python3", seconds=0.01, exit_code=1)
     assert choose_python.choose() is None
