@@ -65,7 +65,7 @@ class Client:
 
     def __init__(self, url: str, *, token: str | None = None, ca_file: str | None = None) -> None:
         self.url = url if "://" in url else f"http://{url}"
-        self._token = _check_token(token)
+        self.token = _check_token(token)
         self._base = urlsplit(self.url).path.rstrip("/")
         self._connection = _connect_to(self.url, ca_file)
 
@@ -134,8 +134,8 @@ class Client:
         headers = {"Accept": "application/json", "User-Agent": f"courier-cli/{__version__}"}
         if body is not None:
             headers["Content-Type"] = "application/json"
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
         return headers
 
     def _read(self, response: HTTPResponse, content: bytes) -> Json:
@@ -146,7 +146,7 @@ class Client:
             raise Unreachable(f"{self.url} answered {response.status}, but not as Courier does; is COURIER_URL right?")
         document = _decode(content, self.url)
         if response.status >= 300:
-            hint = "; set COURIER_TOKEN or pass --token" if response.status == 401 and not self._token else ""
+            hint = "; set COURIER_TOKEN or pass --token" if response.status == 401 and not self.token else ""
             raise Refused(response.status, document if isinstance(document, dict) else {}, hint)
         return document
 

@@ -101,7 +101,8 @@ class _Work:
         from courier.spark.lake import format_of  # noqa: PLC0415
 
         rebuilding.finish(self._lake)
-        journal = Journal(self._server.client.url, self._server.token)
+        client = self._server.client
+        journal = Journal(client.url, client.token, self._server.ca_file)
         kept_as = format or format_of(self._lake)
         job = pipeline.Job(journal, self._lake, rows_per_batch=rows_per_batch, format=kept_as)
         action = rebuilding.rebuild if what == "rebuild" else pipeline.run

@@ -5,6 +5,7 @@ is waited for, and the reading goes on behind the last event that came.
 """
 
 import json
+import ssl
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -92,6 +93,8 @@ class Journal(NamedTuple):
 
     url: str
     token: str | None = None
+    ca_file: str | None = None
+    """Whom to trust for https instead of the system's authorities: a file of the machine that asks."""
 
     # -- numbers ----------------------------------------------------------------------------------------------
 
@@ -184,20 +187,33 @@ class Journal(NamedTuple):
     ) -> tuple[HTTPConnection, HTTPResponse]:
         """An answer that is good, with its connection; one that asks for patience counts as unreachable."""
         where = urlsplit(self.url)
-        kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
-        connection = kind(where.netloc, timeout=TIMEOUT_S)
+        connection = self._connect(where.netloc, secure=where.scheme == "https")
         headers = {"Content-Type": media} if body is not None else {}
         if accept is not None:
             headers["Accept"] = accept
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        connection.request(method, where.path.rstrip("/") + path, body, headers)
+        try:
+            connection.request(method, where.path.rstrip("/") + path, body, headers)
+        except ssl.SSLCertVerificationError as error:  # waiting would not help
+            raise JournalError(
+                f"the certificate of {self.url} is not trusted ({error.verify_message}); name its authority in caFile"
+            ) from error
         response = connection.getresponse()
         if response.status < 300:
             return connection, response
         content = response.read()
         connection.close()
         raise _failure(response.status, content)
+
+    def _connect(self, place: str, *, secure: bool) -> HTTPConnection:
+        if not secure:
+            return HTTPConnection(place, timeout=TIMEOUT_S)
+        try:
+            trust = ssl.create_default_context(cafile=self.ca_file)
+        except OSError as error:
+            raise JournalError(f"cannot read the certificates in {self.ca_file}: {error.strerror or error}") from error
+        return HTTPSConnection(place, timeout=TIMEOUT_S, context=trust)
 
 
 def _of_stream(response: HTTPResponse, wanted: Wanted) -> Iterator[tuple["pa.RecordBatch", int]]:

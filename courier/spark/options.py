@@ -12,8 +12,9 @@ EVENTS, MESSAGES, RANGES, CONSUME = "events", "messages", "ranges", "consume"
 RANGE_COLUMNS = (("start", "int64"), ("stop", "int64"))
 MODES = {EVENTS: COLUMNS, MESSAGES: MESSAGE_COLUMNS, RANGES: RANGE_COLUMNS, CONSUME: CLAIMED_COLUMNS[1:]}
 KNOWN = (
-    "url", "token", "tenant", "queue", "queues", "mode", "startingOffset", "endingOffset", "maxRecordsPerBatch",
-    "rowsPerPartition", "failOnDataLoss", "cursor", "job", "exchange", "series", "number", "path", "checkpointLocation",
+    "url", "token", "caFile", "tenant", "queue", "queues", "mode", "startingOffset", "endingOffset",
+    "maxRecordsPerBatch", "rowsPerPartition", "failOnDataLoss", "cursor", "job", "exchange", "series", "number", "path",
+    "checkpointLocation",
 )  # fmt: skip
 ROWS_PER_PARTITION = 1_000_000
 
@@ -63,7 +64,9 @@ def read_options(given: Mapping[str, str]) -> Options:
     if strange := sorted(set(options) - set(KNOWN)):
         raise OptionError(f"{strange[0]!r} is not an option of format('courier'); it knows {', '.join(KNOWN[:-2])}")
     return Options(
-        journal=Journal(_url(options), options.get("token") or os.environ.get("COURIER_TOKEN")),
+        journal=Journal(
+            _url(options), options.get("token") or os.environ.get("COURIER_TOKEN"), options.get("caFile") or None
+        ),
         mode=_choice(options, "mode", tuple(MODES)),
         tenant=options.get("tenant"),
         queues=_queues(options),

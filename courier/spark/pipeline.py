@@ -96,15 +96,16 @@ class _Refresh:
 def _start(spark: SparkSession, job: Job, every_ms: int | None) -> StreamingQuery:
     options: dict[str, Any] = {
         "url": job.journal.url,
+        "token": job.journal.token,
+        "caFile": job.journal.ca_file,
         "mode": RANGES,
         "cursor": job.cursor,
         "maxRecordsPerBatch": job.rows_per_batch,
         "rowsPerPartition": ROWS_PER_TASK,
     }
-    if job.journal.token:
-        options["token"] = job.journal.token
     root = job.lake.absolute()
-    ranges = spark.readStream.format("courier").options(**options).load()
+    given = {name: value for name, value in options.items() if value is not None}
+    ranges = spark.readStream.format("courier").options(**given).load()
     writer = ranges.writeStream.foreachBatch(_Refresh(job.journal, root, Terms(job.format)))
     writer = writer.option("checkpointLocation", str(root / CHECKPOINT))
     if every_ms is None:

@@ -72,6 +72,8 @@ class CourierSource(DataSource):
     url                 the server; without it COURIER_URL of the driver, else http://127.0.0.1:8080
     token               root's token, or a credential's secret with the scope `stats` on all queues of its tenant;
                         without it COURIER_TOKEN of the driver
+    caFile              for https, a file with the certificates of the authority to trust, where the system's do not
+                        do; on the driver and on every executor
     tenant              only this tenant's (root reads everybody's)
     queue, queues       only these queues, by name or id; `queues` takes several with commas between them
     mode                events, messages, ranges or consume

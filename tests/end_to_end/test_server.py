@@ -13,12 +13,11 @@ import msgspec
 import pytest
 import requests
 
-from tests.support.server import COMMAND, ServerProcess, environ, start_server
+from tests.support.server import COMMAND, TLS, ServerProcess, environ, start_server
 
 pytestmark = pytest.mark.slow
 
 QUEUES = "/courier/v1/tenants/default/queues"
-TLS = Path(__file__).parents[1] / "support" / "tls"
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from courier.spark.refreshing import TABLES
 from courier.spark.stores.base import FORMATS
 from tests.spark.killing import Driver, begun, forget_last_commit, run_job
 from tests.spark.test_tables import check, everything, read
-from tests.support.server import ServerProcess, start_server
+from tests.support.server import TLS, ServerProcess, start_server
 from tests.support.stores import store_settings
 
 pytestmark = pytest.mark.slow
@@ -214,6 +214,19 @@ def test_the_command_takes_in_what_there_is_and_says_how_much(shop: Shop, tmp_pa
     assert sum(row["sent"] for row in rows if row["queue"] == "orders") == 10
     wrong = subprocess.run(command, env=shop.environ | {"COURIER_TOKEN": "wrong"}, capture_output=True, check=False)
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (4, 1)
+
+
+def test_a_server_of_an_authority_of_ones_own_is_trusted_by_command_and_tasks(tmp_path: Path, engine: str) -> None:
+    lake, authority = tmp_path / "lake", str(TLS / "cert.pem")
+    with start_server(tmp_path, engine=engine, tls_cert=authority, tls_key=TLS / "key.pem") as server:
+        environ = os.environ | {"COURIER_URL": server.url, "COURIER_TOKEN": f"{server.token}\n"}
+        command = [sys.executable, "-m", "courier.cli", "pipeline", "run", "--lake", str(lake), "--master", "local[2]"]
+        done = subprocess.run(
+            [*command, "--json", "--ca-file", authority], env=environ, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    rows = ds.dataset(lake / "events", partitioning="hive").to_table().num_rows
+    assert rows == json.loads(done.stdout)["events"] > 0
 
 
 def test_a_lake_of_delta_tables_stays_one(shop: Shop, tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from courier.journal.schema import MESSAGE_COLUMNS, arrow_schema, journal_schema, spark_schema
 from courier.spark.cursors import CursorKeeper
-from courier.spark.journal import DataLoss, Journal, Span, Wanted
+from courier.spark.journal import DataLoss, Journal, JournalError, Span, Wanted
 from courier.spark.options import read_options
 from courier.spark.source import JournalReader, Range
 from tests.spark.killing import forget_last_commit
-from tests.support.server import ServerProcess, start_server
+from tests.support.server import TLS, ServerProcess, start_server
 
 pytestmark = pytest.mark.slow
 
@@ -281,3 +281,16 @@ def test_a_server_that_dies_in_the_middle_is_waited_for(tmp_path: Path, engine: 
             n for batch in batches for n in batch.column("offset").to_pylist()
         ]
     assert found == list(range(20_002))
+
+
+def test_a_certificate_that_is_not_trusted_is_said_at_once(tmp_path: Path, engine: str) -> None:
+    with start_server(tmp_path, engine=engine, tls_cert=TLS / "cert.pem", tls_key=TLS / "key.pem") as server:
+        assert Journal(server.url, server.token, str(TLS / "cert.pem")).span().oldest == 0
+        with pytest.raises(JournalError, match=r"is not trusted .*; name its authority in caFile"):
+            Journal(server.url, server.token).span()
+        with pytest.raises(JournalError, match=r"cannot read the certificates in nothing\.pem: No such file"):
+            Journal(server.url, server.token, "nothing.pem").span()
+        empty = tmp_path / "empty.pem"
+        empty.touch()
+        with pytest.raises(JournalError, match=r"cannot read the certificates in .*empty\.pem"):
+            Journal(server.url, server.token, str(empty)).span()

@@ -18,6 +18,8 @@ from tests.support.stores import store_settings
 ROOT_TOKEN = "root-token"
 START_SECONDS = 60
 STOP_SECONDS = 40
+TLS = Path(__file__).with_name("tls")
+"""A certificate that is its own authority, and its key."""
 
 COMMAND = [sys.executable, "-m", "courier.cli", "serve"]
 
