@@ -27,6 +27,11 @@ $(VENV)/.all: $(VENV)/.server locks/all.txt
 	@$(UV) install --quiet --python $(BIN)/python --require-hashes -r locks/all.txt
 	@touch $@
 
+# A client of Spark Connect alone, in a folder that a test puts before the whole Spark.
+$(VENV)/.client: $(BIN)/uv locks/client.txt
+	@$(UV) install --quiet --python $(BIN)/python --no-deps --require-hashes --target $(VENV)/client -r locks/client.txt
+	@touch $@
+
 # The vendors' JavaScript clients, which the tests drive. Not `npm ci`: it refuses a lock that leaves out packages for
 # other systems, which some registries do not carry.
 $(VENV)/.node: $(BIN)/uv tests/clients/node/package-lock.json
@@ -62,7 +67,7 @@ $(VENV)/.nginx: $(BIN)/uv
 
 install: $(VENV)/.server ## Create .venv with the server and the CLI at .venv/bin/courier
 
-install-all: $(VENV)/.all $(VENV)/.node $(VENV)/.postgres $(VENV)/.java $(VENV)/.nginx ## Add every extra and the development tools
+install-all: $(VENV)/.all $(VENV)/.client $(VENV)/.node $(VENV)/.postgres $(VENV)/.java $(VENV)/.nginx ## Add every extra and the development tools
 
 run: install ## Start Courier on its embedded store in ./courier-data
 	@$(BIN)/courier serve
@@ -87,10 +92,13 @@ check: install-all ## Format, lint, type-check and run the fast tests
 bench: install-all ## Measure Courier against a bare server in the same run; prints a table, writes JSON
 	@$(BIN)/python -m benchmarks
 
+LOCK = $(UV) compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11
+
 lock: $(BIN)/uv ## Resolve the dependencies anew into locks/
-	@$(UV) compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 pyproject.toml -o locks/server.txt
-	@$(UV) compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 --extra spark -c locks/server.txt pyproject.toml -o locks/spark.txt
-	@$(UV) compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 --all-extras --group dev -c locks/server.txt pyproject.toml -o locks/all.txt
+	@$(LOCK) pyproject.toml -o locks/server.txt
+	@$(LOCK) --extra spark -c locks/server.txt pyproject.toml -o locks/spark.txt
+	@$(LOCK) --extra delta --extra postgres --extra spark --extra tracing --group dev -c locks/server.txt pyproject.toml -o locks/all.txt
+	@$(LOCK) --group client --no-deps -o locks/client.txt
 
 clean: ## Remove what the other commands made (not your data)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist node_modules

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.util import is_remote_only
 
 Session = SparkSession
 """For those who only pass it on, and must not load Spark to say what it is."""
@@ -61,6 +62,7 @@ def open_session(where: str = LOCAL, *, name: str = "courier", conf: Mapping[str
         builder = SparkSession.builder.remote(where)
         settings = {key: value for key, value in settings.items() if key.startswith(RUNTIME)}
     else:
+        _require_spark()
         _require_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever `python3` there is
         if where.startswith("local") and (home := _light_home()) is not None:
@@ -99,6 +101,11 @@ def _light_home() -> Path | None:
     except OSError:  # installed by somebody else: it works without, only later
         return None
     return home
+
+
+def _require_spark() -> None:
+    if is_remote_only():
+        raise NoSpark("here is only a client of Spark Connect: give --remote, or install courier[spark] in its place")
 
 
 def _require_java() -> None:

@@ -49,15 +49,16 @@ def dice(seed: int, *, batches: int, drivers: int = DRIVERS, servers: int = SERV
 class Driver:
     """A job's process, with the JVM that it starts: a group that dies together."""
 
-    def __init__(self, arguments: Sequence[str], log: Path) -> None:
+    def __init__(self, arguments: Sequence[str], log: Path, environ: dict[str, str] | None = None) -> None:
         self._arguments = [sys.executable, *arguments]
+        self._environ = environ or job_environ()
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                self._arguments, env=job_environ(), stdout=output, stderr=output, start_new_session=True
+                self._arguments, env=self._environ, stdout=output, stderr=output, start_new_session=True
             )
 
     @property
@@ -88,9 +89,9 @@ def run_through(
         driver.kill()
 
 
-def run_job(arguments: Sequence[str], *, log: Path) -> None:
+def run_job(arguments: Sequence[str], *, log: Path, environ: dict[str, str] | None = None) -> None:
     """Run a job to its end, undisturbed."""
-    driver = Driver(arguments, log)
+    driver = Driver(arguments, log, environ)
     driver.start()
     try:
         _await_end(driver, log)

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +16,7 @@ from tests.spark.killing import run_job
 from tests.spark.test_pipeline import query
 from tests.spark.test_tables import check
 from tests.support.server import start_server
+from tests.support.spark import CLIENT, job_environ
 from tests.support.spark_cluster import connect_server, standalone
 from tests.support.stores import SERVED
 
@@ -27,20 +29,28 @@ KINDS = {
     "standalone": standalone,
     "local-cluster": lambda place: contextlib.nullcontext(LOCAL),
     "connect": connect_server,
+    "client": connect_server,
 }
+"""Of the last, the driver has no Spark of its own."""
+
+
+class Place(NamedTuple):
+    where: str
+    environ: dict[str, str]
+    """Of a driver."""
 
 
 @pytest.fixture(params=KINDS)
-def any_spark(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of a Spark of each kind that is more than one process."""
+def any_spark(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A Spark of each kind that is more than one process."""
     place = tmp_path / "spark"
     place.mkdir()
     with KINDS[request.param](place) as where:
-        yield where
+        yield Place(where, job_environ(CLIENT) if request.param == "client" else job_environ())
 
 
 def test_every_job_runs_on_every_kind_of_spark_with_servers_on_every_engine(
-    spark: SparkSession, any_spark: str, tmp_path: Path
+    spark: SparkSession, any_spark: Place, tmp_path: Path
 ) -> None:
     """One application for all of it: a cluster takes longer to start than to do this."""
     with contextlib.ExitStack() as stack:
@@ -56,8 +66,8 @@ def test_every_job_runs_on_every_kind_of_spark_with_servers_on_every_engine(
             bench.send("read", MESSAGES)
             bench.send("source", MESSAGES)
             errands += [bench.server.url, bench.server.token, "read", "source", "target"]
-        job = ["-m", "tests.spark.jobs.do_everything", any_spark, str(tmp_path), "1000", *errands]
-        run_job(job, log=tmp_path / "job.log")
+        job = ["-m", "tests.spark.jobs.do_everything", any_spark.where, str(tmp_path), "1000", *errands]
+        run_job(job, log=tmp_path / "job.log", environ=any_spark.environ)
         for number, bench in enumerate(benches):
             _check_read(spark, tmp_path / str(number) / "read")
             _check_carried(bench)

@@ -9,6 +9,7 @@ import pytest
 
 from courier.spark.session import reason_of
 from tests.support.server import ServerProcess, environ
+from tests.support.spark import CLIENT
 
 COURIER = [sys.executable, "-m", "courier.cli", "pipeline", "run"]
 
@@ -40,6 +41,14 @@ def test_without_java_a_sentence_says_so(server: ServerProcess, home: str | None
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("courier: Spark needs Java 17 or newer, and there is no java in ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_client_of_spark_connect_alone_says_what_it_needs(server: ServerProcess, tmp_path: Path) -> None:
+    variables = {"COURIER_URL": server.url, "COURIER_TOKEN": server.token, "PYTHONPATH": str(CLIENT)}
+    done = run(place=tmp_path, **variables)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("courier: here is only a client of Spark Connect: give --remote")
 
 
 @pytest.mark.slow

@@ -14,6 +14,9 @@ ROOT = Path(__file__).parents[2]
 CLASSES = Path(sys.prefix) / f"spark-{version('pyspark')}.jsa"
 """The classes that Spark loads, laid out for the JVM to map: it halves the start of each."""
 
+CLIENT = Path(sys.prefix) / "client"
+"""A PySpark that is a client of Spark Connect and nothing else."""
+
 SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=off")
 """A JVM that starts soon, does little and says nothing."""
 FEW_ROWS = {
@@ -48,10 +51,15 @@ def quick_conf(place: Path) -> dict[str, str]:
     }
 
 
-def job_environ() -> dict[str, str]:
-    """For a process that runs a job of the tests: it finds the tests, and none of the developer's own settings."""
+def job_environ(*before: Path) -> dict[str, str]:
+    """For a process that runs a job of the tests: it finds the tests, and none of the developer's own settings.
+
+    What is in the folders `before` comes before what is installed.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COURIER_")}
-    return kept | {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    return kept | {
+        "PYTHONPATH": os.pathsep.join([*map(str, before), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    }
 
 
 def _lay_out_classes() -> None:
