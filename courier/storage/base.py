@@ -7,7 +7,6 @@ Before an engine looks at a queue it applies what time has done to it: delays an
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -328,9 +327,6 @@ class Store(Protocol):
 
     async def check(self) -> list[str]:
         """Look for damage; each finding is one sentence, none means sound."""
-
-    async def backup(self, target: Path) -> None:
-        """Write a consistent copy while the store goes on working."""
 
 
 class Shards(Protocol):

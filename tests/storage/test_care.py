@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from courier.core.model import Draft, Kind
-from tests.support.engines import Rig, opened_backup
+from tests.support.engines import Rig, back_up, opened_backup
 
 
 async def busy(rig: Rig) -> None:
@@ -35,7 +35,7 @@ async def test_a_backup_holds_what_was_there_and_can_be_opened(rig: Rig, tmp_pat
     lease = await rig.receive_one("orders")
     expected = [await rig.browse(name) for name in ("orders", "line")]
     told = await rig.events()
-    await rig.store.backup(tmp_path / "copy")
+    await back_up(rig, tmp_path / "copy")
     await rig.send("orders", b"after the copy")
     copy = await opened_backup(rig, tmp_path / "copy")
     try:
@@ -50,7 +50,7 @@ async def test_a_backup_holds_what_was_there_and_can_be_opened(rig: Rig, tmp_pat
 async def test_a_backup_beside_writers_is_of_one_moment(rig: Rig, tmp_path: Path) -> None:
     await rig.create("orders")
     writes = [rig.send_all("orders", [Draft(body=b"x" * 3_000)] * 50) for _ in range(20)]
-    await asyncio.gather(*writes[:10], rig.store.backup(tmp_path / "copy"), *writes[10:])
+    await asyncio.gather(*writes[:10], back_up(rig, tmp_path / "copy"), *writes[10:])
     copy = await opened_backup(rig, tmp_path / "copy")
     try:
         count = (await copy.counters("orders")).ready_count

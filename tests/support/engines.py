@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from courier.broker import Broker
 from courier.catalog import DEFAULT_TENANT, Catalog
 from courier.claims import Claims
+from courier.cli import database
 from courier.clock import FakeClock, SystemClock
 from courier.core.errors import CourierError
 from courier.core.events import Event, EventKind
@@ -21,6 +22,7 @@ from courier.storage.postgres.care import restore
 from courier.storage.postgres.store import PostgresStore
 from courier.storage.sharded.places import shard_record
 from courier.storage.sharded.store import ShardedStore
+from courier.storage.sqlite import care
 from courier.storage.sqlite.store import SqliteStore
 from courier.upkeep.timekeeper import Timekeeper
 from courier.waiting import Arrivals
@@ -240,6 +242,14 @@ class Rig:
             parts.append([entry.event for entry in entries if not kinds or entry.event.kind in kinds])
         first, *others = parts
         return sorted((event for part in parts for event in part), key=lambda e: e.at) if any(others) else first
+
+
+async def back_up(rig: Rig, target: Path) -> None:
+    """Copy a rig's store as `courier backup` does, beside whatever it is doing."""
+    if isinstance(rig.engine, PostgresStore):
+        await asyncio.to_thread(database.backup, rig.engine.url, target)
+    else:
+        await asyncio.to_thread(care.backup, rig.store.path, target)
 
 
 async def opened_backup(rig: Rig, directory: Path) -> Rig:

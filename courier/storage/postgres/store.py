@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import psycopg
@@ -53,7 +52,7 @@ class PostgresStore(Claims, Stages):
 
     def __init__(self, url: str, *, shard: int = 0, seal_key: bytes | None = None) -> None:
         """A shard other than the home gets the key of the home, so that a receipt holds in each of them."""
-        self._url = url
+        self.url = url
         self._shard = shard
         self._seal_key = seal_key
         self._pool = Pool(url)
@@ -64,7 +63,7 @@ class PostgresStore(Claims, Stages):
     async def open(self, *, directory: Directory, signals: Signals) -> None:
         """Bring the schema up to date, or wait for the node that does; raises CannotOpen."""
         self._directory = directory
-        self._circle = Circle(self._url, fresh_key().hex()[:16], directory, signals)
+        self._circle = Circle(self.url, fresh_key().hex()[:16], directory, signals)
         self._circle.tell = self._pool.ask
         try:
             await self._prepare()
@@ -424,20 +423,10 @@ class PostgresStore(Claims, Stages):
     # -- care -------------------------------------------------------------------------------------------------
 
     async def check(self) -> list[str]:
-        async with self._own_connection() as connection:
-            return await care.check(connection)
-
-    async def backup(self, target: Path) -> None:
-        async with self._own_connection() as connection:
-            await care.backup(connection, target)
-
-    @contextlib.asynccontextmanager
-    async def _own_connection(self) -> AsyncIterator[Connection]:
-        """For what takes long."""
         try:
-            connection = await connect(self._url)
+            connection = await connect(self.url)  # its own: this takes long
             try:
-                yield connection
+                return await care.check(connection)
             finally:
                 await connection.close()
         except psycopg.Error as error:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from courier.clock import Clock
@@ -256,12 +255,3 @@ class ShardedStore(Claims, Stages):
                 found = [str(error)]
             findings += found if self.routing.places.is_plain else [f"shard {shard.name}: {one}" for one in found]
         return findings
-
-    async def backup(self, target: Path) -> None:
-        """A store of one shard as that shard does it; else a directory a shard, each as of its own moment."""
-        if self.routing.places.is_plain:
-            await self._home.backup(target)
-            return
-        target.mkdir(parents=True)  # noqa: ASYNC240 - one directory
-        for shard in self.routing.places.present:
-            await (await self.routing.engine(shard.number)).backup(target / shard.name)

@@ -477,9 +477,6 @@ class SqliteStore(Claims, Stages):
     async def check(self) -> list[str]:
         return await asyncio.to_thread(care.check, self.path)
 
-    async def backup(self, target: Path) -> None:
-        await asyncio.to_thread(care.backup, self.path, target)
-
 
 def _forget_dedup(tx: Tx, now: int) -> bool:
     """Forget ids whose time is over; whether there may be more of them."""
