@@ -1,9 +1,7 @@
 """The journal is sealed into segments and read on from any offset as if nothing had been moved."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -11,87 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from courier.core.chronicle import Commit, unpack
-from courier.core.errors import CursorNotFound, OffsetGone, Unavailable
+from courier.core.errors import OffsetGone, Unavailable
 from courier.core.events import Entry
-from courier.core.shards import STEP
 from courier.journal import archive as archiving
 from courier.journal import segments
-from courier.journal.archive import Archive, Limits
-from courier.journal.cursors import Cursors
-from courier.journal.history import History, Past
-from courier.journal.place import LocalPlace, Place, RemotePlace, place_of
 from courier.journal.selection import Selection
 from courier.storage.base import CannotOpen
-from courier.upkeep.timekeeper import Timekeeper
-from tests.support.engines import ENGINES, Rig, forget
-from tests.support.object_store import object_store
-
-AGE_MS = 60_000
-HOUR = 3_600_000
-
-
-class Shelf:
-    """A store with an archive beside it."""
-
-    def __init__(self, rig: Rig, place: Place, **limits: int) -> None:
-        self.rig = rig
-        self.place = place
-        self._limits = {"segment_bytes": 2**20, "segment_ms": AGE_MS, "age_ms": HOUR, "total_bytes": 2**30} | limits
-        self.join()
-
-    def join(self) -> None:
-        self.cursors = Cursors(self.rig.store, self.rig.clock)
-        self.archive = Archive(
-            self.rig.store, self.rig.clock, self.place, Limits(**self._limits), held=self.cursors.lowest
-        )
-        self.history = History(Past(self.rig.store, self.archive))
-
-    async def restart(self) -> None:
-        await self.rig.restart()
-        self.join()
-        await self.cursors.load()
-        await self.archive.open()
-
-    async def seal(self) -> None:
-        """Let so much time pass that all there is gets sealed."""
-        self.rig.clock.advance(ms=AGE_MS)
-        await self.archive.tend()
-
-    async def everything(self, start: int = 0, limit: int = 3) -> list[Entry]:
-        found: list[Entry] = []
-        while entries := await self.history.read_events(start=start, limit=limit):
-            found += entries
-            start = entries[-1].offset + 1
-        return found
-
-    async def stream(self, start: int, stop: int, **options: Any) -> list[dict[str, Any]]:
-        parts = self.history.stream(start=start, stop=stop, selection=Selection(), **options)
-        rows: list[dict[str, Any]] = pa.ipc.open_stream(b"".join([part async for part in parts])).read_all().to_pylist()
-        return rows
-
-
-@pytest.fixture(params=sorted(ENGINES))
-async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shelf]:
-    """An archive of a store, on each engine."""
-    rig = Rig(lambda: ENGINES[request.param](tmp_path / "data", hasty=True))
-    await rig.open()
-    await rig.create("orders")
-    yield Shelf(rig, LocalPlace(tmp_path / "archive"))
-    await rig.close()
-    forget(tmp_path / "data")
-
-
-async def fill(shelf: Shelf, count: int = 5) -> list[Entry]:
-    """Send some messages, each in a commit of its own; gives the journal as it is."""
-    for number in range(count):
-        await shelf.rig.send("orders", b"\xff%d" % number, attributes={"n": number, "s": "ü"})
-    span = await shelf.rig.store.span()
-    return await shelf.rig.store.read_events(start=span.oldest, limit=10_000)
-
-
-def files(tmp_path: Path) -> list[str]:
-    return sorted(path.name for path in (tmp_path / "archive").iterdir())
-
+from tests.journal.shelf import AGE_MS, Shelf, files, fill
+from tests.support.engines import ENGINES, Rig
 
 # -- sealing --------------------------------------------------------------------------------------------------
 
@@ -387,138 +312,6 @@ async def test_what_the_journal_forgot_unsealed_is_a_gap_that_nobody_reads_over(
     await shelf.seal()
     assert [entry.offset for entry in await shelf.everything(end - 2)] == [end - 2, end - 1]
     assert (await shelf.history.span()).oldest == end - 2
-
-
-# -- retention ------------------------------------------------------------------------------------------------
-
-
-async def test_segments_that_have_grown_old_are_forgotten(shelf: Shelf, tmp_path: Path) -> None:
-    before = await fill(shelf)
-    await shelf.seal()
-    shelf.rig.clock.advance(ms=HOUR // 2)
-    await fill(shelf)
-    await shelf.seal()
-    shelf.rig.clock.advance(ms=HOUR // 2)
-    await shelf.archive.tend()
-    assert len(files(tmp_path)) == 1
-    assert (await shelf.history.span()).oldest == len(before)
-    with pytest.raises(OffsetGone) as gone:
-        await shelf.history.read_events(start=len(before) - 1, limit=1)
-    assert gone.value.oldest == len(before)
-
-
-async def test_segments_beyond_the_size_are_forgotten_oldest_first(shelf: Shelf, tmp_path: Path) -> None:
-    for _ in range(3):
-        await fill(shelf)
-        await shelf.seal()
-    sealed = shelf.archive.segments
-    small = Shelf(shelf.rig, shelf.place, total_bytes=sealed[1].size + sealed[2].size)
-    await small.archive.tend()
-    assert files(tmp_path) == [one.name for one in sealed[1:]]
-
-
-async def test_a_cursor_holds_back_what_it_has_not_passed(shelf: Shelf, tmp_path: Path) -> None:
-    before = await fill(shelf)
-    await shelf.seal()
-    await shelf.cursors.advance("lake", len(before) - 1)
-    shelf.rig.clock.advance(ms=2 * HOUR)
-    await shelf.archive.tend()
-    assert await shelf.everything() == before
-    await shelf.cursors.advance("lake", len(before))
-    await shelf.archive.tend()
-    assert files(tmp_path) == []
-
-
-async def test_a_cursor_only_moves_forward_and_survives_a_restart(shelf: Shelf) -> None:
-    assert (await shelf.cursors.advance("lake", 7)).offset == 7
-    assert (await shelf.cursors.advance("lake", 3)).offset == 7
-    await shelf.cursors.advance("report", 5)
-    await shelf.restart()
-    assert [(one.name, one.offset) for one in shelf.cursors.all()] == [("lake", 7), ("report", 5)]
-    assert shelf.cursors.lowest() == 5
-    await shelf.cursors.delete("report")
-    with pytest.raises(CursorNotFound):
-        await shelf.cursors.delete("report")
-    await shelf.restart()
-    assert shelf.cursors.lowest() == 7
-
-
-async def test_a_cursor_has_a_place_in_each_shard(shelf: Shelf) -> None:
-    await shelf.cursors.advance("lake", 7)
-    await shelf.cursors.advance("lake", STEP + 4)
-    await shelf.cursors.advance("report", STEP + 3)
-    await shelf.restart()
-    assert [shelf.cursors.lowest(shard) for shard in range(3)] == [7, STEP + 3, None]
-    await shelf.cursors.delete("lake")
-    await shelf.restart()
-    assert [(one.name, one.offset) for one in shelf.cursors.all()] == [("report", STEP + 3)]
-
-
-async def test_the_journals_own_limits_stop_at_a_cursor_too(shelf: Shelf) -> None:
-    await fill(shelf)
-    await shelf.cursors.advance("lake", 3)
-    shelf.rig.timekeeper = Timekeeper(shelf.rig.store, shelf.rig.clock, journal_bytes=1, held=shelf.cursors.lowest)
-    await shelf.rig.timekeeper._pass_time()
-    assert (await shelf.rig.store.span()).oldest == 3
-
-
-# -- places ---------------------------------------------------------------------------------------------------
-
-
-def test_a_path_and_a_file_url_are_folders_and_any_other_url_is_remote(tmp_path: Path) -> None:
-    assert isinstance(place_of(str(tmp_path)), LocalPlace)
-    assert isinstance(place_of(f"file://{tmp_path}"), LocalPlace)
-    assert isinstance(place_of("s3://bucket/courier"), RemotePlace)
-
-
-@pytest.mark.parametrize("url", ["mock:///courier/archive", "file://{folder}/courier/archive"])
-async def test_a_url_of_pyarrow_serves_as_well_as_a_folder(shelf: Shelf, url: str, tmp_path: Path) -> None:
-    shelf = Shelf(shelf.rig, RemotePlace(url.format(folder=tmp_path)))
-    before = await fill(shelf)
-    await shelf.seal()
-    assert await shelf.everything() == before
-    assert [name for name, _ in shelf.place.list()] == [segments.name_of(0, len(before))]
-    shelf.rig.clock.advance(ms=2 * HOUR)
-    await shelf.archive.tend()
-    assert shelf.place.list() == []
-
-
-async def test_an_object_store_serves_as_well_as_a_folder(shelf: Shelf) -> None:
-    with object_store() as store:
-        shelf = Shelf(shelf.rig, place_of(store.url("courier/archive")))
-        before = await fill(shelf)
-        await shelf.seal()
-        name = segments.name_of(0, len(before))
-        assert [key for key in store.objects if not key.endswith("/")] == [f"courier/archive/{name}"]
-        store.objects["courier/archive/.half.part"] = b"a server that died"
-        await shelf.restart()
-        assert await shelf.everything() == before
-        assert [row["offset"] for row in await shelf.stream(0, len(before))] == list(range(len(before)))
-        shelf.rig.clock.advance(ms=2 * HOUR)
-        await shelf.archive.tend()
-        assert [key for key in store.objects if not key.endswith("/")] == []
-
-
-async def test_a_place_that_cannot_be_reached_does_not_pass_for_an_empty_one(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = await fill(shelf)
-    await shelf.seal()
-    await shelf.rig.restart()
-    shelf.join()  # as a server does whose archive is far away: it has not looked there yet
-
-    def fail() -> list[tuple[str, int]]:
-        raise OSError("no route to host")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(shelf.place, "list", fail)
-        for _ in range(2):
-            with pytest.raises(Unavailable, match="no route to host"):
-                await shelf.history.span()
-            with pytest.raises(Unavailable, match="no route to host"):
-                await shelf.history.read_events(start=0, limit=10)
-    assert (await shelf.history.span()).oldest == 0
-    assert await shelf.everything() == before
 
 
 def test_a_segment_that_lies_inside_another_counts_once() -> None:
