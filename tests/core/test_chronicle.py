@@ -122,3 +122,12 @@ def test_a_run_whose_columns_differ_in_length_is_found_out() -> None:
     assert commit_finding(None, 0, 2, chronicle.pack()) is None
     chronicle.runs[0].seqs.pop()
     assert commit_finding(None, 0, 2, chronicle.pack()) == "the journal cannot be read at offset 0"
+
+
+def test_a_run_whose_columns_were_packed_by_somebody_else_is_a_run_like_others() -> None:
+    chronicle = Chronicle()
+    chronicle.note_all(EventKind.ACKED, 5, QUEUE, [7, 8], ["a", "b"], [1, 1], [0, 300], "root")
+    columns = ([5, 5], [7, 8], ["a", "b"], [0, 300])
+    ats, seqs, ids, sizes = (b"".join(map(msgspec.msgpack.encode, column)) for column in columns)
+    run = chronicles.pack_run(EventKind.ACKED, QUEUE, "root", 2, ats=ats, seqs=seqs, ids=ids, sizes=sizes)
+    assert unpack(chronicles.join_runs([run, run])) == 2 * unpack(chronicle.pack())

@@ -204,18 +204,24 @@ class Histories(RuleBasedStateMachine):
     def receive(self, pick: int, limit: int, group_limit: int | None, lease_ms: int, ms: int) -> None:
         name = self.busy(pick, State.READY)
         self.wait(name, ms)
-        order = {"limit": limit, "lease_ms": lease_ms, "group_limit": group_limit}
+        self.receive_from(name, limit=limit, lease_ms=lease_ms, group_limit=group_limit)
+
+    def receive_from(self, name: str, **order: Any) -> list[tuple[str, Ticket]]:
         received = self.run(self.rig.receive(name, **order))
         expected = self.model.receive(self.queue(name), now=self.now, **order)
         assert [(lease.message, lease.expires_at) for lease in received] == self.shown(expected)
-        self.held += [(a.receipt, b.ticket) for a, b in zip(received, expected, strict=True)]
+        fresh = [(a.receipt, b.ticket) for a, b in zip(received, expected, strict=True)]
+        self.held += fresh
         assert len({receipt for receipt, _ in self.held}) == len(self.held)
+        return fresh
 
     @rule(pick=picks, choices=st.lists(settlements, min_size=1, max_size=5), ms=jumps)
     def settle(self, pick: int, choices: list[Choice], ms: int) -> None:
         name = self.busy(pick, State.LEASED)
         self.wait(name, ms)
-        chosen = [self.settlement(name, choice) for choice in choices]
+        self.settle_all(name, [self.settlement(name, choice) for choice in choices])
+
+    def settle_all(self, name: str, chosen: Sequence[tuple[Settlement, Ticket | None]]) -> None:
         outcomes = self.run(self.rig.settle(name, *(settlement for settlement, _ in chosen)))
         expected = self.model.settle(self.queue(name), chosen, now=self.now)
         assert [type(o) if isinstance(o, CourierError) else o for o in outcomes] == expected
@@ -227,6 +233,21 @@ class Histories(RuleBasedStateMachine):
         self.settle(pick, choices, 0)
 
     work_more = work  # the most common thing should also be the most likely
+
+    @rule(
+        name=names, bodies=st.lists(st.binary(max_size=2), max_size=50), limits=st.lists(st.integers(1, 40), max_size=3)
+    )
+    def pass_through(self, name: str, bodies: list[bytes], limits: list[int]) -> None:
+        """What happens most by far: messages with nothing special are received many at a time, and each many acked."""
+        self.run(self.rig.store.advance(now=self.now))
+        if bodies:
+            self.send(name, [Draft(body=body) for body in bodies], 0)
+        parts = [self.receive_from(name, limit=limit, lease_ms=60_000) for limit in limits]
+        for part in parts:
+            if part:
+                self.settle_all(name, [(Ack(receipt), ticket) for receipt, ticket in part])
+
+    pass_more_through = pass_through
 
     @rule(calls=st.lists(st.tuples(names, drafts | st.integers(1, 3)), min_size=2, max_size=6), stranger=st.booleans())
     def rush(self, calls: list[tuple[str, Draft | int]], stranger: bool) -> None:

@@ -41,6 +41,7 @@ class Batch:
         self._tx = tx
         self._orders = orders
         self._sealer = sealer
+        self._circle = circle
         self._directory = circle.directory
         self._seqs = circle.seqs
         self._lease_nos = circle.lease_nos
@@ -90,7 +91,11 @@ class Batch:
         self._tx.open(catalog_version=self._catalog_version, fifo_keys=fifo_keys)
         asked: dict[str, Step] = {}
         whole = {key for order in self._orders if isinstance(order, Pass) for key in order.keys}
-        self._late = {key: (queue, now) for key, (queue, now) in self._queues.items() if self._is_late(key, now, whole)}
+        self._late = {
+            key: (queue, now)
+            for key, (queue, now) in self._queues.items()
+            if key in whole or self._circle.is_late(key, now)
+        }
         if self._late:
             since = {key: 0 if key in whole else self._since(key) for key in self._late}
             asked["hands"], asked["due"], asked["aged"] = passing.look(self._late, since)
@@ -129,11 +134,6 @@ class Batch:
             changed = {facts[2] for facts in due} | {facts[0] for facts in (*hands, *aged)}
             claimed = claiming.sort_out(tx, self._limits, answers["rows"], answers["bundles"])
             self._early = {key: rows for key, rows in claimed.items() if key not in changed}
-
-    def _is_late(self, key: int, now: int, whole: set[int]) -> bool:
-        """Whether to see to what time has done. What only another node knows of is its to see to, or the leader's."""
-        at = self._agenda.at(key)
-        return key in whole or at is None or at <= now or not self._tx.marks.is_fresh(key, now)
 
     def _since(self, key: int) -> int:
         """From where to look: where time was last let pass, or where something is known to wait that came late."""

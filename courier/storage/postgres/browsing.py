@@ -43,7 +43,7 @@ async def browse(
     while True:
         bundled, leased, own = found
         packs = [
-            [((entered_at, seq), bundles.unpack(key, content)) for key, seq, entered_at, content in bundled],
+            [((entered_at, packed[1]), bundles.unpack(*packed)) for entered_at, *packed in bundled],
             [((entered_at, seq), held.unpack(*facts)) for seq, entered_at, *facts in leased],
         ]
         rows, is_end = merge(_read_all(own), packs, after, CHUNK)
@@ -114,7 +114,7 @@ def ask_id(queue: Queue, sealer: Sealer, message_id: str, *, after: str | None, 
 def of_id(found: Sequence[Rows], message_id: str) -> list[Row]:
     """What the answers hold of that id."""
     bundled, leased, own = found
-    packed = [row for key, _, content in bundled for row in bundles.unpack(key, content)]
+    packed = [row for facts in bundled for row in bundles.unpack(*facts)]
     packed += [row for facts in leased for row in held.unpack(*facts)]
     rows = {row.seq: row for row in (*packed, *_read_all(own)) if row.id == message_id}
     return [rows[seq] for seq in sorted(rows)]
@@ -164,7 +164,7 @@ async def page_of(tx: Transaction, queue: Queue, after: str | None, limit: int) 
         (Q.locked_page, {**where, "limit": limit}),
     )
     packs = [
-        [((entered_at, seq), tx.open_bundles([(key, seq, content)])) for key, seq, entered_at, content in bundled],
+        [((entered_at, packed[1]), tx.open_bundles([tuple(packed)])) for entered_at, *packed in bundled],
         [((entered_at, seq), tx.open_hands([tuple(facts)])) for seq, entered_at, *facts in leased],
     ]
     rows, is_end = merge(tx.adopt(own), packs, after, limit)

@@ -5,97 +5,135 @@ takes a message opens the bundle: what is taken goes to `held` or becomes a row 
 bundle.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from courier.core.model import State
+from courier.storage.postgres import strips
 from courier.storage.postgres.arrays import blobs, numbers
 from courier.storage.postgres.link import Step
 from courier.storage.postgres.queries import Q
-from courier.storage.postgres.rows import Row, encode
+from courier.storage.postgres.rows import Row
 
 MOST_MESSAGES = 32
 MOST_BYTES = 64 * 1024
 MOST_MS = 1_000
 """How far apart the messages of a bundle may have come."""
 
-Entry = tuple[int, str, int, int, bytes | None, Any]
-"""seq, id, entered_at, size, group, content; as it is packed."""
+_WRITERS = dict.fromkeys(("queue", "first", "last", "entered_at", "newest_at", "message_count", "byte_count"), numbers)
 
 
-class Packed(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """An entry as it is read: the content stays as it is, ready for a row of its own."""
-
-    seq: int
-    id: str
-    entered_at: int
-    size: int
-    grp: bytes | None
-    content: msgspec.Raw
-
-
-_unpack = msgspec.msgpack.Decoder(list[Packed]).decode
-
-
-def unpack(queue: int, content: bytes) -> list[Row]:
+def unpack(queue: int, _: int, seqs: bytes, ids: bytes, ats: bytes, sizes: bytes, contents: bytes) -> list[Row]:
     """The messages of a bundle, oldest first."""
+    numbered = strips.read_longs(seqs)
     return [
-        Row(
-            entry.seq, queue, entry.id, State.READY, entry.entered_at, 0, 0, entry.entered_at, None, entry.size,
-            entry.grp, None, None, bytes(entry.content),
+        Row(seq, queue, id_, State.READY, at, 0, 0, at, None, size, None, None, None, content)
+        for seq, id_, at, size, content in zip(
+            numbered, strips.read_ids(ids), strips.read_longs(ats), strips.read_shorts(sizes),
+            strips.pieces(len(numbered), contents), strict=True,
         )
-        for entry in _unpack(content)
     ]  # fmt: skip
 
 
-def entry_of(row: Row) -> Entry:
-    """A message that goes back into a bundle, untouched."""
-    assert row.content is not None
-    return row.seq, row.id, row.entered_at, row.size, row.grp, msgspec.Raw(row.content)
+class Packed(NamedTuple):
+    """A row of `bundle`, in the order of its columns."""
+
+    queue: int
+    first: int
+    last: int
+    entered_at: int
+    newest_at: int
+    message_count: int
+    byte_count: int
+    seqs: bytes
+    ids: bytes
+    ats: bytes
+    sizes: bytes
+    contents: bytes
 
 
-def insert(waiting: Mapping[int, Sequence[Entry]]) -> Step:
+class Waiting:
+    """Messages of one queue that are to be bundled; columns, because nobody looks at a single one."""
+
+    __slots__ = ("_ats", "_contents", "_ids", "_seqs", "_sizes")
+
+    def __init__(self) -> None:
+        self._seqs: list[int] = []
+        self._ids: list[str] = []
+        self._ats: list[int] = []
+        self._sizes: list[int] = []
+        self._contents: list[object] = []
+
+    def add(
+        self,
+        seqs: Iterable[int],
+        ids: Iterable[str],
+        ats: Iterable[int],
+        sizes: Iterable[int],
+        contents: Iterable[object],
+    ) -> None:
+        self._seqs += seqs
+        self._ids += ids
+        self._ats += ats
+        self._sizes += sizes
+        self._contents += contents
+
+    def add_rows(self, rows: Sequence[Row]) -> None:
+        """Messages that go back into a bundle, untouched."""
+        self.add(
+            [row.seq for row in rows], [row.id for row in rows], [row.entered_at for row in rows],
+            [row.size for row in rows], [msgspec.Raw(row.content or b"") for row in rows],
+        )  # fmt: skip
+
+    def packed(self, queue: int) -> Iterator[Packed]:
+        """As rows, oldest first."""
+        self._sort()
+        first = 0
+        while first < len(self._seqs):
+            last = self._end(first)
+            seqs, ats, sizes = self._seqs[first:last], self._ats[first:last], self._sizes[first:last]
+            yield Packed(
+                queue, seqs[0], seqs[-1], ats[0], ats[-1], len(seqs), sum(sizes), strips.longs(seqs),
+                strips.ids(self._ids[first:last]), strips.longs(ats), strips.shorts(sizes),
+                strips.items(self._contents[first:last]),
+            )  # fmt: skip
+            first = last
+
+    def _sort(self) -> None:
+        """By age; mostly they are."""
+        if self._ats == sorted(self._ats) and self._seqs == sorted(self._seqs):
+            return
+        ages = list(zip(self._ats, self._seqs, strict=True))
+        order = sorted(range(len(ages)), key=ages.__getitem__)
+        for name in self.__slots__:
+            column = getattr(self, name)
+            setattr(self, name, [column[place] for place in order])
+
+    def _end(self, first: int) -> int:
+        """Where a row of those from `first` on ends: with at least one, not too much, not too far apart, and not out of
+        their order; two senders of the same moment may have got their numbers the other way round."""
+        last = min(first + MOST_MESSAGES, len(self._seqs))
+        seqs, ats, sizes = self._seqs, self._ats, self._sizes
+        if ats[first] == ats[last - 1] and sum(sizes[first:last]) <= MOST_BYTES:
+            return last
+        size = sizes[first]
+        for place in range(first + 1, last):
+            size += sizes[place]
+            if size > MOST_BYTES or ats[place] - ats[first] > MOST_MS or seqs[place] < seqs[place - 1]:
+                return place
+        return last
+
+
+def insert(waiting: Mapping[int, Waiting]) -> Step:
     """Write the messages that wait in each queue."""
-    parts = [(key, part) for key, entries in waiting.items() for part in _cut(entries)]
-    seqs = [[entry[0] for entry in part] for _, part in parts]
-    return Q.insert_bundles, {
-        "queues": numbers(key for key, _ in parts),
-        "seqs": numbers(map(min, seqs)),
-        "lasts": numbers(map(max, seqs)),
-        "entered_ats": numbers(part[0][2] for _, part in parts),
-        "newest_ats": numbers(part[-1][2] for _, part in parts),
-        "counts": numbers(map(len, seqs)),
-        "sizes": numbers(sum([entry[3] for entry in part]) for _, part in parts),
-        "contents": blobs(encode(part) for _, part in parts),
-    }
+    return insert_packed([row for key, some in waiting.items() for row in some.packed(key)])
 
 
-def _cut(entries: Sequence[Entry]) -> Iterable[Sequence[Entry]]:
-    """Into parts of a size that is worth a row."""
-    ordered = sorted(entries, key=_age)
-    first = 0
-    while first < len(ordered):
-        part = ordered[first : first + MOST_MESSAGES]
-        if part[-1][2] - part[0][2] > MOST_MS or sum([entry[3] for entry in part]) > MOST_BYTES:
-            part = part[: _fitting(part)]
-        yield part
-        first += len(part)
-
-
-def _fitting(part: Sequence[Entry]) -> int:
-    """How many of them, at least one, are not too much for one row, nor too far apart."""
-    size = 0
-    for count, entry in enumerate(part):
-        size += entry[3]
-        if count and (size > MOST_BYTES or entry[2] - part[0][2] > MOST_MS):
-            return count
-    return len(part)
-
-
-_age = itemgetter(2, 0)
+def insert_packed(rows: Sequence[Packed]) -> Step:
+    columns = dict(zip(Packed._fields, zip(*rows, strict=True), strict=True))
+    return Q.insert_bundles, {name: _WRITERS.get(name, blobs)(column) for name, column in columns.items()}
 
 
 def delete(opened: Mapping[tuple[int, int], int]) -> Step:

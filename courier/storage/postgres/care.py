@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import struct
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,8 @@ from courier.storage.base import CannotOpen
 from courier.storage.checking import commit_finding
 from courier.storage.postgres import bundles, held
 from courier.storage.postgres.link import Connection, connect
+from courier.storage.postgres.queries import BUNDLE, HELD
+from courier.storage.postgres.rows import Row
 from courier.storage.postgres.schema import migrate, migrations, space_of, version_of
 
 TABLES = (
@@ -35,6 +38,7 @@ TABLES = (
 )
 SEQUENCES = ("queue_key", "message_seq")
 VERSION_FILE = "schema_version"
+UNREADABLE = (msgspec.DecodeError, struct.error, ValueError, IndexError)
 
 _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -104,31 +108,34 @@ async def _by_queue(connection: Connection, sql: str) -> dict[int, list[int]]:
 
 async def _bundles(connection: Connection) -> list[str]:
     async with connection.cursor("bundle_check", binary=True) as cursor:
-        await cursor.execute("SELECT queue, seq, last, count, bytes, content FROM bundle")
-        async for queue, seq, last, count, size, content in cursor:
+        await cursor.execute(f"SELECT seq, last, count, bytes, {BUNDLE} FROM bundle".encode())  # noqa: S608 - ours
+        async for first, last, count, size, queue, seq, *packed in cursor:
             try:
-                rows = bundles.unpack(queue, content)
-            except msgspec.DecodeError:
+                rows = bundles.unpack(queue, seq, *packed)
+            except UNREADABLE:
                 return [f"the bundle of queue {queue} at seq {seq} cannot be read"]
-            seqs = [row.seq for row in rows]
-            if (min(seqs), max(seqs), len(seqs), sum(row.size for row in rows)) != (seq, last, count, size):
+            if _span(rows) != (first, last, count, size):
                 return [f"the bundle of queue {queue} at seq {seq} does not hold what it says"]
     return []
 
 
 async def _held(connection: Connection) -> list[str]:
     async with connection.cursor("held_check", binary=True) as cursor:
-        await cursor.execute("SELECT queue, lease_no, due_at, facts, contents, seq, last, count, bytes FROM held")
-        async for queue, lease_no, due_at, facts, contents, *stored in cursor:
+        await cursor.execute(f"SELECT seq, last, count, bytes, {HELD} FROM held".encode())  # noqa: S608 - ours
+        async for first, last, count, size, queue, lease_no, *packed in cursor:
             where = f"what queue {queue} has leased under {lease_no}"
             try:
-                rows = held.unpack(queue, lease_no, due_at, facts, contents)
-            except (msgspec.DecodeError, IndexError):
+                rows = held.unpack(queue, lease_no, *packed)
+            except UNREADABLE:
                 return [f"{where} cannot be read"]
-            seqs = [row.seq for row in rows]
-            if [min(seqs), max(seqs), len(seqs), sum(row.size for row in rows)] != stored:
+            if _span(rows) != (first, last, count, size):
                 return [f"{where} is not what it says"]
     return []
+
+
+def _span(rows: Sequence[Row]) -> tuple[int, int, int, int]:
+    seqs = [row.seq for row in rows]
+    return min(seqs), max(seqs), len(seqs), sum(row.size for row in rows)
 
 
 async def _groups(connection: Connection) -> list[str]:

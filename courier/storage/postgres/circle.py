@@ -13,9 +13,9 @@ from courier.storage.postgres.agenda import NEVER, Agenda
 from courier.storage.postgres.held import lease_nos
 from courier.storage.postgres.link import Step
 from courier.storage.postgres.marks import Marks
+from courier.storage.postgres.news import News, Owed
 from courier.storage.postgres.queries import Q
 from courier.storage.postgres.seqs import Seqs
-from courier.storage.postgres.transaction import Owed, Transaction
 
 NOTICE_SECONDS = 0.01
 """How far apart notices are at least: each takes a lock that all commits of the database need."""
@@ -61,15 +61,18 @@ class Circle:
 
     # -- notices ----------------------------------------------------------------------------------------------
 
-    def notice(self, tx: Transaction, *, catalog: bool = False) -> Step | None:
+    def notice(self, news: News, *, catalog: bool = False) -> Step | None:
         """What the other nodes should hear with this commit; nothing where they have heard something just now."""
-        now = asyncio.get_running_loop().time()
-        if not (tx.ready or tx.left or catalog) or (now < self._told_at + NOTICE_SECONDS and not catalog):
+        if not (news.ready or news.left or catalog) or not (self.may_tell() or catalog):
             return None
-        self._told_at = now
-        self._owe({key: _news_of(tx, key) for key in tx.ready.keys() | tx.left.keys()})
-        tx.told = self._take_owed()
-        return self._write(tx.told, catalog=catalog)
+        self._told_at = asyncio.get_running_loop().time()
+        self._owe({key: _news_of(news, key) for key in news.ready.keys() | news.left.keys()})
+        news.told = self._take_owed()
+        return self._write(news.told, catalog=catalog)
+
+    def may_tell(self) -> bool:
+        """Whether it is a while ago that the others have heard something."""
+        return asyncio.get_running_loop().time() >= self._told_at + NOTICE_SECONDS
 
     def _owe(self, news: Owed) -> None:
         """The others are to hear of it."""
@@ -92,7 +95,7 @@ class Circle:
         """What nobody else's commit has told meanwhile; should this fail, every node looks for itself now and then."""
         while self._owed:
             await asyncio.sleep(NOTICE_SECONDS)
-            if self._owed:
+            if self._owed and self.may_tell():
                 self._told_at = asyncio.get_running_loop().time()
                 owed = self._take_owed()
                 try:
@@ -107,40 +110,45 @@ class Circle:
 
     # -- commits ----------------------------------------------------------------------------------------------
 
-    def committed(self, tx: Transaction, wrote: bool, operations: int, seconds: float) -> None:
+    def committed(self, news: News, wrote: bool, operations: int, seconds: float) -> None:
         """Pass on what a commit has made possible."""
         if wrote:
             self.metrics.commits += 1
             self.metrics.operations += operations
             self.metrics.batch_sizes.observe(operations)
             self.metrics.sync_seconds.observe(seconds)
-            self.metrics.events.update(tx.events.counts())
-        news = [at for key, at in tx.dues.items() if self.agenda.note(key, at)]
-        if news:
-            self.signals.due(min(news))
-        for key, at in tx.passed.items():
+            self.metrics.events.update(news.counts())
+        earlier = [at for key, at in news.dues.items() if self.agenda.note(key, at)]
+        if earlier:
+            self.signals.due(min(earlier))
+        for key, at in news.passed.items():
             self.marks.passed(key, at)
-        for key, at in tx.oldest.items():
+        for key, at in news.oldest.items():
             self.marks.told(key, at)  # again: whoever looked before the commit has not seen it
-        for key, count in tx.ready.items():
+        for key, count in news.ready.items():
             self.signals.ready(key, count)
-        if not tx.told:
-            self._tell_of({key: _news_of(tx, key) for key in tx.ready.keys() | tx.left.keys()})
+        if not news.told:
+            self._tell_of({key: _news_of(news, key) for key in news.ready.keys() | news.left.keys()})
+
+    def is_late(self, key: int, now: int) -> bool:
+        """Whether time may have changed a queue. What only another node knows of is its to see to, or the leader's."""
+        at = self.agenda.at(key)
+        return at is None or at <= now or not self.marks.is_fresh(key, now)
 
     @contextlib.contextmanager
-    def attempt(self, tx: Transaction) -> Iterator[None]:
+    def attempt(self, news: News) -> Iterator[None]:
         """What is tried in here may come to nothing."""
         try:
             yield
         except BaseException:
-            self._undone(tx)
+            self._undone(news)
             raise
 
-    def _undone(self, tx: Transaction) -> None:
+    def _undone(self, news: News) -> None:
         """It came to nothing, or nobody knows: whoever looked meanwhile has passed over what it held."""
-        for key in tx.reached:
+        for key in news.reached:
             self.marks.forget(key)
-        self._tell_of(tx.told)
+        self._tell_of(news.told)
 
     def _tell_of(self, news: Owed) -> None:
         self._owe(news)
@@ -148,5 +156,5 @@ class Circle:
             self._telling = asyncio.create_task(self._tell_later())
 
 
-def _news_of(tx: Transaction, key: int) -> tuple[int, int, int]:
-    return tx.ready.get(key, 0), tx.left.get(key, 0), tx.oldest.get(key, NEVER)
+def _news_of(news: News, key: int) -> tuple[int, int, int]:
+    return news.ready.get(key, 0), news.left.get(key, 0), news.oldest.get(key, NEVER)

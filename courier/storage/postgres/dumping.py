@@ -7,10 +7,9 @@ import msgspec
 
 from courier.storage.base import CannotOpen
 from courier.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note
-from courier.storage.postgres import held
-from courier.storage.postgres.bundles import unpack
+from courier.storage.postgres import bundles, held
 from courier.storage.postgres.link import Connection, connect
-from courier.storage.postgres.queries import HELD
+from courier.storage.postgres.queries import BUNDLE, HELD
 from courier.storage.postgres.rows import Content, Row, encode
 from courier.storage.postgres.schema import MIGRATION_LOCK, migrate, space_of
 
@@ -87,8 +86,8 @@ class PostgresDump:
             yield [_message(*row) for row in found], f"m:{last}"
         queue, seq = map(int, place.split("-")) if kind == "b" else (-(2**31), 0)
         while kind != "h" and (found := await self._bundles(queue, seq)):
-            queue, seq, _ = found[-1]
-            yield [_packed(row) for key, _, content in found for row in unpack(key, content)], f"b:{queue}-{seq}"
+            queue, seq = found[-1][:2]
+            yield [_packed(row) for facts in found for row in bundles.unpack(*facts)], f"b:{queue}-{seq}"
         queue, number = map(int, place.split("-")) if kind == "h" else (-(2**31), 0)
         while found := await self._held(queue, number):
             queue, number = found[-1][:2]
@@ -99,7 +98,7 @@ class PostgresDump:
         return await self._ask(query, queue, number, STEP // 10)
 
     async def _bundles(self, queue: int, seq: int) -> list[tuple[Any, ...]]:
-        query = "SELECT queue, seq, content FROM bundle WHERE (queue, seq) > (%s, %s) ORDER BY queue, seq LIMIT %s"
+        query = f"SELECT {BUNDLE} FROM bundle WHERE (queue, seq) > (%s, %s) ORDER BY queue, seq LIMIT %s"  # noqa: S608
         return await self._ask(query, queue, seq, STEP // 10)
 
     async def named(self, seqs: Sequence[int]) -> list[DumpedMessage]:
@@ -108,9 +107,9 @@ class PostgresDump:
         found = [_message(*row) for row in await self._ask(query, chosen)]
         left = set(chosen) - {message.seq for message in found}
         if left:
-            query = "SELECT queue, content FROM bundle WHERE last >= %s AND seq <= %s"
-            for queue, content in await self._ask(query, min(left), max(left)):
-                found += [_packed(row) for row in unpack(queue, content) if row.seq in left]
+            query = f"SELECT {BUNDLE} FROM bundle WHERE last >= %s AND seq <= %s"  # noqa: S608 - ours
+            for facts in await self._ask(query, min(left), max(left)):
+                found += [_packed(row) for row in bundles.unpack(*facts) if row.seq in left]
             query = f"SELECT {HELD} FROM held WHERE last >= %s AND seq <= %s"  # noqa: S608 - ours
             for facts in await self._ask(query, min(left), max(left)):
                 found += [_packed(row) for row in held.unpack(*facts) if row.seq in left]

@@ -8,46 +8,42 @@ go from bundles to here and from here to rows, so whoever looks in that order mi
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from courier.core.model import State
+from courier.storage.postgres import strips
 from courier.storage.postgres.arrays import blobs, numbers
 from courier.storage.postgres.bundles import MOST_BYTES, MOST_MESSAGES
 from courier.storage.postgres.link import Step
 from courier.storage.postgres.queries import Q
-from courier.storage.postgres.rows import Row, encode
+from courier.storage.postgres.rows import Row
 
 LEAST = 2
 """Fewer messages than that are not worth the trouble."""
 FIRST_NO = 1 << 20
 """From here on lease numbers may lead here; the leases of a single message are counted from 1."""
 _LAST_NO = (1 << 31) - (1 << 24)
+_STEP = MOST_MESSAGES
+"""A lease number also says how many messages were leased under it: how far it is above the last multiple of this."""
 
 Place = tuple[int, int]
 """Queue key and lease number."""
 
 
-class Fact(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What is known of a message without its content, which is at `place` among the contents."""
-
-    place: int
-    seq: int
-    id: str
-    entered_at: int
-    size: int
-    grp: bytes | None
-
-
-_facts = msgspec.msgpack.Decoder(list[Fact]).decode
-_contents = msgspec.msgpack.Decoder(list[bytes]).decode
-
-
 def lease_nos(start: int) -> Iterator[int]:
-    """Numbers that a node gives to what it leases. Should another node use one for the same queue in the same moment,
-    the database refuses it and the next one does."""
-    return (FIRST_NO + number % (_LAST_NO - FIRST_NO) for number in count(start))
+    """Numbers that a node gives to what it leases, still without the count. Should another node use one for the same
+    queue in the same moment, the database refuses it and the next one does."""
+    return (FIRST_NO + number % ((_LAST_NO - FIRST_NO) // _STEP) * _STEP for number in count(start))
+
+
+def number_of(lease_no: int, count: int) -> int:
+    """The number under which so many messages are leased."""
+    return lease_no + count - 1
+
+
+def count_of(lease_no: int) -> int:
+    """How many messages were leased under a number."""
+    return lease_no % _STEP + 1
 
 
 def own_no(lease_no: int) -> int:
@@ -61,34 +57,38 @@ class Hand:
 
     __slots__ = ("is_touched", "places", "rows")
 
-    def __init__(self, place: Place, due_at: int, facts: bytes) -> None:
+    def __init__(
+        self, place: Place, due_at: int, seqs: bytes, ids: bytes, ats: bytes, sizes: bytes, places: bytes | None
+    ) -> None:
         queue, lease_no = place
-        self.places: dict[int, int] = {}
-        self.rows: dict[int, Row] = {}
+        numbered = strips.read_longs(seqs)
+        self.places = dict(zip(numbered, range(len(numbered)) if places is None else places, strict=True))
+        """By seq, which of the contents is a message's."""
+        self.rows = {
+            seq: Row(seq, queue, id_, State.LEASED, due_at, 1, lease_no, at, None, size, None, None, None)
+            for seq, id_, at, size in zip(
+                numbered, strips.read_ids(ids), strips.read_longs(ats), strips.read_shorts(sizes), strict=True
+            )
+        }
         """By seq, what is still in it."""
         self.is_touched = False
-        for fact in _facts(facts):
-            self.places[fact.seq] = fact.place
-            self.rows[fact.seq] = Row(
-                fact.seq, queue, fact.id, State.LEASED, due_at, 1, lease_no, fact.entered_at, None, fact.size,
-                fact.grp, None, None,
-            )  # fmt: skip
 
-    def fill(self, contents: bytes) -> None:
+    def fill(self, lease_no: int, contents: bytes) -> None:
         """Add to each message what it says."""
-        bodies = _contents(contents)
+        pieces = strips.pieces(count_of(lease_no), contents)
         for seq, row in self.rows.items():
-            row.content = bodies[self.places[seq]]
+            row.content = pieces[self.places[seq]]
 
     def take(self, seq: int) -> None:
         del self.rows[seq]
         self.is_touched = True
 
 
-def unpack(queue: int, lease_no: int, due_at: int, facts: bytes, contents: bytes) -> list[Row]:
+def unpack(queue: int, lease_no: int, due_at: int, *packed: Any) -> list[Row]:
     """The messages of a row, for somebody who only looks."""
-    hand = Hand((queue, lease_no), due_at, facts)
-    hand.fill(contents)
+    *facts, contents = packed
+    hand = Hand((queue, lease_no), due_at, *facts)
+    hand.fill(lease_no, contents)
     return list(hand.rows.values())
 
 
@@ -104,34 +104,52 @@ def parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         yield rows[first:]
 
 
+class Packed(NamedTuple):
+    """A row of `held`, in the order of its columns."""
+
+    queue: int
+    lease_no: int
+    due_at: int
+    first: int
+    last: int
+    entered_at: int
+    newest_at: int
+    message_count: int
+    byte_count: int
+    seqs: bytes
+    ids: bytes
+    ats: bytes
+    sizes: bytes
+    contents: bytes = b""
+
+
+_NUMBERS = frozenset(Packed._fields[:9])
+
+
 def insert(leased: Iterable[Sequence[Row]]) -> Step:
     """Write what was leased together; of each part queue, lease number and end are the same for all."""
-    chosen = list(leased)
-    facts = [[_fact(place, row) for place, row in enumerate(part)] for part in chosen]
-    return Q.insert_held, {
-        "queues": numbers(part[0].queue for part in chosen),
-        "lease_nos": numbers(part[0].lease_no for part in chosen),
-        "due_ats": numbers(part[0].due_at for part in chosen),
-        **_spans(chosen),
-        "facts": blobs(map(encode, facts)),
-        "contents": blobs(encode([row.content for row in part]) for part in chosen),
-    }
+    return insert_packed(
+        [_packed(part)._replace(contents=b"".join([row.content or b"" for row in part])) for part in leased]
+    )
 
 
-def _fact(place: int, row: Row) -> tuple[Any, ...]:
-    return place, row.seq, row.id, row.entered_at, row.size, row.grp
+def insert_packed(rows: Sequence[Packed]) -> Step:
+    return Q.insert_held, _columns(rows)
 
 
-def _spans(chosen: Sequence[Iterable[Row]]) -> dict[str, str]:
-    found = [list(part) for part in chosen]
-    return {
-        "seqs": numbers(min([row.seq for row in part]) for part in found),
-        "lasts": numbers(max([row.seq for row in part]) for part in found),
-        "entered_ats": numbers(min([row.entered_at for row in part]) for part in found),
-        "newest_ats": numbers(max([row.entered_at for row in part]) for part in found),
-        "counts": numbers(map(len, found)),
-        "sizes": numbers(sum([row.size for row in part]) for part in found),
-    }
+def _columns(rows: Sequence[Packed]) -> dict[str, Any]:
+    columns = zip(Packed._fields, zip(*rows, strict=True), strict=True)
+    return {name: numbers(column) if name in _NUMBERS else blobs(column) for name, column in columns}
+
+
+def _packed(rows: Iterable[Row]) -> Packed:
+    """The facts of messages that share a lease number, without what they say."""
+    part = list(rows)
+    seqs, ats, sizes = [row.seq for row in part], [row.entered_at for row in part], [row.size for row in part]
+    return Packed(
+        part[0].queue, part[0].lease_no, part[0].due_at, min(seqs), max(seqs), min(ats), max(ats), len(part),
+        sum(sizes), strips.longs(seqs), strips.ids([row.id for row in part]), strips.longs(ats), strips.shorts(sizes),
+    )  # fmt: skip
 
 
 def write(touched: Mapping[Place, Hand]) -> Iterator[Step]:
@@ -144,9 +162,8 @@ def write(touched: Mapping[Place, Hand]) -> Iterator[Step]:
         yield Q.delete_held, _places(empty)
     kept = {place: hand for place, hand in touched.items() if hand.rows}
     if kept:
-        facts = [[_fact(hand.places[seq], row) for seq, row in hand.rows.items()] for hand in kept.values()]
-        spans = _spans([hand.rows.values() for hand in kept.values()])
-        yield Q.change_held, {**_places(list(kept)), **spans, "facts": blobs(map(encode, facts))}
+        places = blobs(bytes([hand.places[seq] for seq in hand.rows]) for hand in kept.values())
+        yield Q.change_held, {**_columns([_packed(hand.rows.values()) for hand in kept.values()]), "places": places}
 
 
 def named(places: Iterable[Place], *, whole: bool) -> Step:

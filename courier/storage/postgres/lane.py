@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
+import msgspec
 import psycopg
 
 from courier.core.errors import CourierError, Unavailable
 from courier.core.receipts import Sealer
-from courier.storage.postgres.batch import Batch, Overtaken
+from courier.storage.postgres.batch import Again, Batch, Overtaken
 from courier.storage.postgres.circle import Circle
+from courier.storage.postgres.express import Express
 from courier.storage.postgres.link import Connection, connect, is_collision, is_usable, refusal
-from courier.storage.postgres.orders import Order
+from courier.storage.postgres.orders import Order, Settle
 from courier.storage.postgres.transaction import StaleCatalog, Transaction
 
 TRIES = 8
@@ -56,6 +58,41 @@ class Lane:
             self._group.answer(batch, outcomes)
 
     async def _outcomes(self, orders: Sequence[Order]) -> Sequence[Any]:
+        """By the shortest way as far as that goes; the rest of it by the longer one."""
+        outcomes = await self._by_express(orders)
+        while rests := {index: rest for index, order in enumerate(orders) if (rest := _rest(order, outcomes[index]))}:
+            found = await self._by_batch(list(rests.values()))
+            for index, outcome in zip(rests, found, strict=True):
+                outcomes[index] = _joined(outcomes[index], outcome)
+        return outcomes
+
+    async def _by_express(self, orders: Sequence[Order]) -> list[Any]:
+        nothing: list[Any] = [None] * len(orders)
+        express = Express.of(orders, self._circle, self._group.sealer)
+        if express is None:
+            return nothing
+        started = perf_counter()
+        try:
+            connection = await self._connected()
+            with self._circle.attempt(express):
+                outcomes = await express.run(connection)
+        except Unavailable as error:
+            return [error] * len(orders)
+        except (StaleCatalog, psycopg.Error) as error:  # nothing was done, unless the connection is lost
+            await self._roll_back()
+            if self._connection is not None or isinstance(error, StaleCatalog):
+                return nothing
+            self._group.failure = str(refusal(error))
+            return [refusal(error)] * len(orders)
+        except BaseException:
+            await self._roll_back()
+            raise
+        seconds = perf_counter() - started
+        self._circle.committed(express, bool(express.counts()), len(orders), seconds)
+        self._group.committed(seconds)
+        return outcomes
+
+    async def _by_batch(self, orders: Sequence[Order]) -> Sequence[Any]:
         try:
             return await self._transact(orders)
         except (Unavailable, psycopg.Error) as error:
@@ -140,3 +177,25 @@ class Lane:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+
+
+def _rest(order: Order, outcome: Any) -> Order | None:
+    """What of an order is still to be done."""
+    if outcome is None:
+        return order
+    if not isinstance(order, Settle) or not isinstance(outcome, list) or None not in outcome:
+        return None
+    left = [place for place, one in enumerate(outcome) if one is None]
+    return msgspec.structs.replace(
+        order, settlements=[order.settlements[n] for n in left], tokens=[order.tokens[n] for n in left]
+    )
+
+
+def _joined(before: Any, rest: Any) -> Any:
+    """The outcome of an order whose rest was done later; one of which a part is done is not begun anew."""
+    if before is not None and isinstance(rest, Again):
+        return before
+    if before is None or not isinstance(rest, list):
+        return rest
+    later = iter(rest)
+    return [next(later) if one is None else one for one in before]

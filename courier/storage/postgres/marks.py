@@ -12,6 +12,7 @@ from typing import Any
 MARGIN_MS = 100
 """How much earlier to begin; all that is in between may have to be stepped over in every look."""
 FULL_SECONDS = 5.0
+SPOILT_SECONDS = 0.1
 FRESH_MS = 100
 """So often a busy node looks for what time has done that only others know of; what it knows of itself is never late."""
 
@@ -28,6 +29,8 @@ class Marks:
         self._news: dict[int, int] = {}
         """The earliest that was told of since the first began to look of those who do: they may not have seen it."""
         self._looks: dict[int, int] = {}
+        self._spoilt: dict[int, float] = {}
+        """Queues that had messages which stand for themselves, and until when to believe that they still have."""
 
     def claim(self, key: int) -> tuple[int, int]:
         """From when on to look for ready messages and for bundles; 0 is the very front."""
@@ -68,6 +71,13 @@ class Marks:
         """All has been done that time did to the queue by then."""
         self._due[key] = max(now, self._due.get(key, 0))
 
+    def spoil(self, key: int) -> None:
+        """There are messages that stand for themselves, and whoever wants some has to look at these, too."""
+        self._spoilt[key] = self._clock() + SPOILT_SECONDS
+
+    def is_spoilt(self, key: int) -> bool:
+        return key in self._spoilt and self._clock() < self._spoilt[key]
+
     def doubt(self, key: int) -> None:
         """Have the next look begin at the very front."""
         self._full_at.pop(key, None)
@@ -81,4 +91,4 @@ class Marks:
             kept.clear()
 
     def _all(self) -> tuple[dict[int, Any], ...]:
-        return self._full_at, self._bundles, self._ready, self._due, self._news, self._looks
+        return self._full_at, self._bundles, self._ready, self._due, self._news, self._looks, self._spoilt

@@ -12,9 +12,11 @@ _COLUMNS = re.compile(r"\{(\w+)\}")
 FACTS = "seq, queue, id, state, due_at, attempts, lease_no, entered_at, discard_at, size, grp, origin, death"
 """What decisions are made from; `rows.Row` takes them in this order."""
 WHOLE = f"{FACTS}, content"
-HELD = "queue, lease_no, due_at, facts, contents"
+BUNDLE = "queue, seq, seqs, ids, ats, sizes, contents"
+"""What waits together, as `bundles.unpack` wants it."""
+HELD = "queue, lease_no, due_at, seqs, ids, ats, sizes, places, contents"
 """What was leased together, as `held.Hand` wants it."""
-COLUMNS = {"facts": FACTS, "whole": WHOLE, "held": HELD}
+COLUMNS = {"facts": FACTS, "whole": WHOLE, "bundle": BUNDLE, "held": HELD}
 
 
 def load(file: str) -> SimpleNamespace:

@@ -49,7 +49,7 @@ LATERAL (
 -- name: aged_bundles
 -- Bundles with messages that are too old.
 SELECT b.* FROM unnest((:keys)::int[], (:untils)::bigint[]) AS k (queue, until), LATERAL (
-    SELECT queue, seq, content FROM bundle WHERE bundle.queue = k.queue AND entered_at <= k.until
+    SELECT {bundle} FROM bundle WHERE bundle.queue = k.queue AND entered_at <= k.until
     ORDER BY entered_at, seq LIMIT :step FOR UPDATE SKIP LOCKED
 ) AS b;
 
@@ -189,34 +189,35 @@ SELECT {whole} FROM (
 
 -- name: bundle_page
 -- Bundles with messages after (:entered_at, :seq); they may begin a little before.
-SELECT queue, seq, entered_at, content FROM bundle
+SELECT entered_at, {bundle} FROM bundle
 WHERE queue = :queue AND entered_at >= (:entered_at)::bigint - :span AND (newest_at, last) > (:entered_at, :seq)
 ORDER BY entered_at, seq LIMIT :limit;
 
 -- name: locked_bundle_page
-SELECT queue, seq, entered_at, content FROM bundle
+SELECT entered_at, {bundle} FROM bundle
 WHERE queue = :queue AND entered_at >= (:entered_at)::bigint - :span AND (newest_at, last) > (:entered_at, :seq)
 ORDER BY entered_at, seq LIMIT :limit FOR UPDATE;
 
 -- name: bundles_of
 -- The bundles that may hold these messages; what several nodes send at the same time can overlap a little.
-SELECT queue, seq, content FROM bundle WHERE queue = :queue AND seq IN (
+SELECT {bundle} FROM bundle WHERE queue = :queue AND seq IN (
     SELECT near.seq FROM unnest((:seqs)::bigint[]) AS named (seq), LATERAL (
         SELECT seq, last FROM bundle WHERE queue = :queue AND bundle.seq <= named.seq ORDER BY bundle.seq DESC LIMIT 8
     ) AS near WHERE near.last >= named.seq
 ) ORDER BY seq;
 
 -- name: locked_bundles_of
-SELECT queue, seq, content FROM bundle WHERE queue = :queue AND seq IN (
+SELECT {bundle} FROM bundle WHERE queue = :queue AND seq IN (
     SELECT near.seq FROM unnest((:seqs)::bigint[]) AS named (seq), LATERAL (
         SELECT seq, last FROM bundle WHERE queue = :queue AND bundle.seq <= named.seq ORDER BY bundle.seq DESC LIMIT 8
     ) AS near WHERE near.last >= named.seq
 ) ORDER BY seq FOR UPDATE;
 
 -- name: insert_bundles
-INSERT INTO bundle (queue, seq, last, entered_at, newest_at, count, bytes, content)
-SELECT * FROM unnest((:queues)::int[], (:seqs)::bigint[], (:lasts)::bigint[], (:entered_ats)::bigint[],
-                     (:newest_ats)::bigint[], (:counts)::int[], (:sizes)::bigint[], (:contents)::bytea[]);
+INSERT INTO bundle (queue, seq, last, entered_at, newest_at, count, bytes, seqs, ids, ats, sizes, contents)
+SELECT * FROM unnest((:queue)::int[], (:first)::bigint[], (:last)::bigint[], (:entered_at)::bigint[],
+                     (:newest_at)::bigint[], (:message_count)::int[], (:byte_count)::bigint[], (:seqs)::bytea[],
+                     (:ids)::bytea[], (:ats)::bytea[], (:sizes)::bytea[], (:contents)::bytea[]);
 
 -- name: delete_bundles
 -- Whichever index the planner takes, it leads to one entry.
@@ -224,28 +225,32 @@ DELETE FROM bundle USING unnest((:queues)::int[], (:entered_ats)::bigint[], (:se
 WHERE queue = place AND entered_at = at AND seq = key;
 
 -- name: insert_held
-INSERT INTO held (queue, lease_no, due_at, seq, last, entered_at, newest_at, count, bytes, facts, contents)
-SELECT * FROM unnest((:queues)::int[], (:lease_nos)::int[], (:due_ats)::bigint[], (:seqs)::bigint[], (:lasts)::bigint[],
-                     (:entered_ats)::bigint[], (:newest_ats)::bigint[], (:counts)::int[], (:sizes)::bigint[],
-                     (:facts)::bytea[], (:contents)::bytea[]);
+INSERT INTO held (queue, lease_no, due_at, seq, last, entered_at, newest_at, count, bytes, seqs, ids, ats, sizes,
+                  contents)
+SELECT * FROM unnest((:queue)::int[], (:lease_no)::int[], (:due_at)::bigint[], (:first)::bigint[],
+                     (:last)::bigint[], (:entered_at)::bigint[], (:newest_at)::bigint[], (:message_count)::int[],
+                     (:byte_count)::bigint[], (:seqs)::bytea[], (:ids)::bytea[], (:ats)::bytea[], (:sizes)::bytea[],
+                     (:contents)::bytea[]);
 
 -- name: held_facts
 -- What was leased together under these numbers, without what the messages say.
-SELECT queue, lease_no, due_at, facts, NULL::bytea
+SELECT queue, lease_no, due_at, seqs, ids, ats, sizes, places, NULL::bytea
 FROM unnest((:queues)::int[], (:lease_nos)::int[]) AS k (place, number)
 JOIN held ON queue = place AND lease_no = number ORDER BY queue, lease_no FOR UPDATE OF held;
 
 -- name: held_whole
-SELECT queue, lease_no, due_at, facts, contents
+SELECT {held}
 FROM unnest((:queues)::int[], (:lease_nos)::int[]) AS k (place, number)
 JOIN held ON queue = place AND lease_no = number ORDER BY queue, lease_no FOR UPDATE OF held;
 
 -- name: change_held
 UPDATE held SET seq = new.seq, last = new.last, entered_at = new.entered_at, newest_at = new.newest_at,
-                count = new.count, bytes = new.bytes, facts = new.facts
-FROM unnest((:queues)::int[], (:lease_nos)::int[], (:seqs)::bigint[], (:lasts)::bigint[], (:entered_ats)::bigint[],
-            (:newest_ats)::bigint[], (:counts)::int[], (:sizes)::bigint[], (:facts)::bytea[])
-    AS new (place, number, seq, last, entered_at, newest_at, count, bytes, facts)
+                count = new.count, bytes = new.bytes, seqs = new.seqs, ids = new.ids, ats = new.ats,
+                sizes = new.sizes, places = new.places
+FROM unnest((:queue)::int[], (:lease_no)::int[], (:first)::bigint[], (:last)::bigint[], (:entered_at)::bigint[],
+            (:newest_at)::bigint[], (:message_count)::int[], (:byte_count)::bigint[], (:seqs)::bytea[],
+            (:ids)::bytea[], (:ats)::bytea[], (:sizes)::bytea[], (:places)::bytea[])
+    AS new (place, number, seq, last, entered_at, newest_at, count, bytes, seqs, ids, ats, sizes, places)
 WHERE held.queue = place AND held.lease_no = number;
 
 -- name: delete_held
@@ -576,3 +581,8 @@ SELECT key, pg_try_advisory_lock((:space)::int, key) FROM unnest((:keys)::int[])
 
 -- name: let_go
 SELECT pg_advisory_unlock((:space)::int, key) FROM unnest((:keys)::int[]) AS key;
+
+-- name: take
+SELECT * FROM take((:space)::int, :version, (:ack_keys)::int[], (:ack_nos)::int[], (:ack_seqs)::bytea[],
+                   (:ack_ats)::bigint[], (:ack_untils)::bigint[], (:keys)::int[], (:most)::int[], (:most_bytes)::int,
+                   (:ready_since)::bigint[], (:bundle_since)::bigint[]);

@@ -8,7 +8,6 @@ from courier.core.events import EventKind, sent_detail, sent_details
 from courier.core.model import DEDUP_MS, Draft, Kind, Queue, Sent, State
 from courier.core.receipts import Sealer
 from courier.storage.base import Directory, Parcel
-from courier.storage.postgres.bundles import Entry
 from courier.storage.postgres.rows import Content, content_of, encode
 from courier.storage.postgres.transaction import Transaction
 
@@ -34,7 +33,7 @@ def are_plain(parcels: Sequence[Parcel]) -> bool:
     for parcel in parcels:
         draft = parcel.draft
         if (
-            parcel.queue is not queue or draft.id is not None or draft.delay_ms
+            parcel.queue is not queue or draft.id is not None or draft.delay_ms or draft.group is not None
             or draft.retention_ms is not None or parcel.copy_of is not None or parcel.once is not None
         ):  # fmt: skip
             return False
@@ -92,14 +91,10 @@ class Intake:
         sizes = [len(draft.body) for draft in drafts]
         seqs = list(itertools.islice(self._seqs, len(drafts)))
         minted = self._sealer.message_ids(seqs)
-        entries: list[Entry] = []
-        for draft, seq, message_id, size in zip(drafts, seqs, minted, sizes, strict=True):
-            group = None if draft.group is None else draft.group.encode()
-            content = Content(draft.body, draft.content_type, now, 0, draft.attributes, draft.trace)
-            entries.append((seq, message_id, now, size, group, content))
-        tx.wait(queue.key, entries)
-        tx.change(queue.key).add(State.READY, sum(sizes), len(entries))
-        tx.made_ready(queue.key, len(entries))
+        contents = [Content(d.body, d.content_type, now, 0, d.attributes, d.trace) for d in drafts]
+        tx.wait(queue.key, now).add(seqs, minted, [now] * len(seqs), sizes, contents)
+        tx.change(queue.key).add(State.READY, sum(sizes), len(seqs))
+        tx.made_ready(queue.key, len(seqs))
         tx.due(queue.key, now + queue.settings.retention_ms)
         self._note_all(queue, drafts, seqs, minted, sizes)
         return list(map(Sent, seqs, minted))
@@ -130,8 +125,8 @@ class Intake:
         discard_at = None if draft.retention_ms is None else now + draft.retention_ms
         group = _group(queue, draft)
         content = content_of(draft, sent_at=now, delay_ms=delay_ms)
-        if draft.id is None and not (delay_ms or discard_at or self._alone or queue.kind is Kind.FIFO):
-            tx.wait(queue.key, [(seq, message_id, now, size, group, content)])
+        if draft.id is None and group is None and not (delay_ms or discard_at or self._alone):
+            tx.wait(queue.key, now).add([seq], [message_id], [now], [size], [content])
         else:
             tx.insert((
                 seq, queue.key, 0 if delay_ms else 1, size, now + delay_ms, now, discard_at, origin,

@@ -5,7 +5,7 @@ the journal's lock, adds figures and events, and commits. So the one lock that e
 packet is on its way. Where nothing need be asked, that is the only one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -17,11 +17,9 @@ from courier.storage.postgres import bundles, held, writing
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.link import Connection, Rows, Step, ask
 from courier.storage.postgres.marks import Marks
+from courier.storage.postgres.news import News
 from courier.storage.postgres.queries import FACTS, Q
 from courier.storage.postgres.rows import Row, read
-
-Owed = dict[int, tuple[int, int, int]]
-"""By queue: how many messages have become ready, how many are left of others, and from when the oldest is."""
 
 CATALOG_LOCK = 0
 STALE = "CQ001"
@@ -61,26 +59,27 @@ class StaleCatalog(Exception):
     """Another node has changed the control plane: what this one believes must be brought up to date first."""
 
 
-class Transaction:
+async def ask_known(connection: Connection, steps: list[Step]) -> list[Rows]:
+    """The answers to steps that fail where the control plane is not the one that the node knows."""
+    try:
+        return await ask(connection, steps)
+    except psycopg.Error as error:
+        if error.sqlstate == STALE:
+            raise StaleCatalog from error
+        raise
+
+
+class Transaction(News):
     """Lives from `begin` to `commit`, or to the caller's rollback."""
 
     def __init__(self, connection: Connection, space: int, marks: Marks | None = None) -> None:
+        super().__init__()
         self.connection = connection
         self.space = space
         self.events = Chronicle()
-        self.ready: dict[int, int] = {}
-        self.left: dict[int, int] = {}
-        """What was locked and is left: another node may have looked in vain meanwhile."""
-        self.oldest: dict[int, int] = {}
-        """By queue, when the oldest came, or became ready, of what can be had after the commit and could not before."""
-        self.told: Owed = {}
-        """What the commit tells other nodes."""
         self.looked: set[int] = set()
         """Queues that were looked through for what is ready."""
         self.marks = marks or Marks()
-        self.passed: dict[int, int] = {}
-        """Queues that time was applied to, and up to when."""
-        self.dues: dict[int, int] = {}
         self.locked: set[int] = set()
         self.changes: dict[int, Change] = {}
         self.delivered: list[int] = []
@@ -94,7 +93,7 @@ class Transaction:
         self._groups: dict[tuple[int, bytes], int] = {}
         self._dedup: dict[tuple[int, bytes], tuple[int, int, bytes]] = {}
         self._wrote = False
-        self._waiting: dict[int, list[bundles.Entry]] = {}
+        self._waiting: dict[int, bundles.Waiting] = {}
         self._opened: dict[tuple[int, int], tuple[int, list[Row]]] = {}
         """By queue and seq, bundles that are locked: when the oldest message in it came, and all of them."""
         self._loose: dict[int, Row] = {}
@@ -121,15 +120,7 @@ class Transaction:
         """The answers to `steps`; the first time the transaction begins with it."""
         opening: list[Step] = [] if self._opening is None else [("BEGIN", {}), *self._opening]
         self._opening = None
-        return (await self._send([*opening, *steps]))[len(opening) :]
-
-    async def _send(self, steps: list[Step]) -> list[Rows]:
-        try:
-            return await ask(self.connection, steps)
-        except psycopg.Error as error:
-            if error.sqlstate == STALE:
-                raise StaleCatalog from error
-            raise
+        return (await ask_known(self.connection, [*opening, *steps]))[len(opening) :]
 
     async def lock(self, keys: Iterable[int]) -> None:
         """Lock further FIFO queues; may collide with another node's transaction, which then tries again."""
@@ -168,12 +159,12 @@ class Transaction:
     def is_gone(self, row: Row) -> bool:
         return row.seq not in self._rows
 
-    def open_bundles(self, found: Iterable[tuple[int, int, bytes]]) -> list[Row]:
-        """The messages of bundles (queue, seq, content), which are locked."""
+    def open_bundles(self, found: Rows) -> list[Row]:
+        """The messages of bundles, which are locked."""
         rows: list[Row] = []
-        for queue, seq, content in found:
+        for queue, seq, *packed in found:
             if (queue, seq) not in self._opened:
-                fresh = bundles.unpack(queue, content)
+                fresh = bundles.unpack(queue, seq, *packed)
                 self._opened[queue, seq] = fresh[0].entered_at, fresh
                 for row in fresh:
                     self._rows[row.seq] = self._loose[row.seq] = row
@@ -183,16 +174,16 @@ class Transaction:
     def open_hands(self, found: Rows) -> list[Row]:
         """The messages of rows of `held`, which are locked."""
         rows: list[Row] = []
-        for queue, lease_no, due_at, facts, contents in found:
+        for queue, lease_no, due_at, *facts, contents in found:
             place = queue, lease_no
             hand = self._hands.get(place)
             if hand is None:
-                hand = self._hands[place] = held.Hand(place, due_at, facts)
+                hand = self._hands[place] = held.Hand(place, due_at, *facts)
                 for row in hand.rows.values():
                     self._rows[row.seq] = row
                     self._in_hand[row.seq] = hand
             if contents is not None:
-                hand.fill(contents)
+                hand.fill(lease_no, contents)
             rows += hand.rows.values()
         return rows
 
@@ -240,7 +231,7 @@ class Transaction:
         if len(together) < held.LEAST:
             together = []
         for part in held.parts(together):
-            lease_no = next(lease_nos)
+            lease_no = held.number_of(next(lease_nos), len(part))
             for row in part:
                 row.lease_no = lease_no
                 del self._loose[row.seq]
@@ -273,14 +264,10 @@ class Transaction:
         """A message of its own: see NEW."""
         self._new.append(values)
 
-    def wait(self, key: int, entries: list[bundles.Entry]) -> None:
-        """Messages that wait with others."""
-        self.show(key, entries[0][2])
-        held = self._waiting.get(key)
-        if held is None:
-            self._waiting[key] = entries
-        else:
-            held += entries
+    def wait(self, key: int, oldest: int) -> bundles.Waiting:
+        """Where messages go that wait with others, the oldest since then."""
+        self.show(key, oldest)
+        return self._waiting.setdefault(key, bundles.Waiting())
 
     def touch_group(self, key: int, grp: bytes | None, *, leased: int = 0) -> None:
         """A FIFO group has changed, `leased` of its messages more (or fewer) leased."""
@@ -297,10 +284,6 @@ class Transaction:
         """Something can be had that came, or became ready, then; at once in here, elsewhere after the commit."""
         self.oldest[key] = min(at, self.oldest.get(key, at))
         self.marks.told(key, at)
-
-    def due(self, key: int, at: int) -> None:
-        """Something will happen to the queue at `at`."""
-        self.dues[key] = min(at, self.dues.get(key, at))
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -327,9 +310,9 @@ class Transaction:
         if wrote and (told := notice(self)) is not None:
             steps.append(told)
         if self._opening is None:
-            await self._send([*steps, ("COMMIT", {})])
+            await ask_known(self.connection, [*steps, ("COMMIT", {})])
         else:  # steps that are sent together are one transaction anyway
-            await self._send([*self._opening, *steps])
+            await ask_known(self.connection, [*self._opening, *steps])
         return wrote
 
     def _show_left(self) -> None:
@@ -345,9 +328,11 @@ class Transaction:
             else:
                 self.ready.setdefault(key, len(instants))
 
+    def counts(self) -> Mapping[str, int]:
+        return self.events.counts()
+
     @property
     def reached(self) -> set[int]:
-        """Queues of which something was locked."""
         return self.looked | {row.queue for row in self._rows.values()}
 
     def _writes(self) -> list[Step]:
@@ -381,7 +366,7 @@ class Transaction:
             _, rows = self._opened.pop((key, seq))
             left = [row for row in rows if self._loose.pop(row.seq, None) is not None]
             if left:
-                self.wait(key, [bundles.entry_of(row) for row in left])
+                self.wait(key, left[0].entered_at).add_rows(left)
         steps: list[Step] = []
         if broken:
             steps.append(bundles.delete(broken))

@@ -58,7 +58,8 @@ CREATE INDEX message_group ON message (queue, grp, seq) WHERE grp IS NOT NULL;
 
 -- Messages that wait just as they came, several in a row: packed when they are sent, opened when somebody takes one of
 -- them. Only those are rows of their own in `message` that something has happened to, or that need an index. A row here
--- is added and removed, never changed: nothing of it stays behind but at one end of its indexes.
+-- is added and removed, never changed: nothing of it stays behind but at one end of its indexes. Facts of a kind stand
+-- side by side, all of one width (see strips.py), so that messages can be cut out without looking at each.
 CREATE TABLE bundle (
     queue      INTEGER NOT NULL,
     seq        BIGINT NOT NULL,   -- the lowest in it
@@ -67,13 +68,19 @@ CREATE TABLE bundle (
     newest_at  BIGINT NOT NULL,
     count      INTEGER NOT NULL,
     bytes      BIGINT NOT NULL,
-    content    BYTEA NOT NULL,    -- see bundles.py
+    seqs       BYTEA NOT NULL,    -- rising
+    ids        BYTEA NOT NULL,
+    ats        BYTEA NOT NULL,    -- when each came, never falling
+    sizes      BYTEA NOT NULL,
+    contents   BYTEA NOT NULL,    -- one after the other: see rows.Content
     PRIMARY KEY (queue, seq)
 ) WITH (
     toast_tuple_target = 8160,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
 );
-ALTER TABLE bundle ALTER COLUMN content SET STORAGE EXTERNAL;
+ALTER TABLE bundle ALTER COLUMN contents SET STORAGE EXTERNAL, ALTER COLUMN ids SET STORAGE EXTERNAL,
+                   ALTER COLUMN seqs SET STORAGE EXTERNAL, ALTER COLUMN ats SET STORAGE EXTERNAL,
+                   ALTER COLUMN sizes SET STORAGE EXTERNAL;
 CREATE INDEX bundle_age ON bundle (queue, entered_at, seq);
 
 -- Messages that were taken out of bundles together and are leased under one number, which with the queue makes their
@@ -88,14 +95,20 @@ CREATE TABLE held (
     newest_at  BIGINT NOT NULL,
     count      INTEGER NOT NULL,
     bytes      BIGINT NOT NULL,
-    facts      BYTEA NOT NULL,    -- see held.py
+    seqs       BYTEA NOT NULL,
+    ids        BYTEA NOT NULL,
+    ats        BYTEA NOT NULL,
+    sizes      BYTEA NOT NULL,
+    places     BYTEA,             -- which of the contents are theirs; all of them where nothing is said
     contents   BYTEA NOT NULL,
     PRIMARY KEY (queue, lease_no)
 ) WITH (
     toast_tuple_target = 8160,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
 );
-ALTER TABLE held ALTER COLUMN facts SET STORAGE EXTERNAL, ALTER COLUMN contents SET STORAGE EXTERNAL;
+ALTER TABLE held ALTER COLUMN contents SET STORAGE EXTERNAL, ALTER COLUMN ids SET STORAGE EXTERNAL,
+                 ALTER COLUMN seqs SET STORAGE EXTERNAL, ALTER COLUMN ats SET STORAGE EXTERNAL,
+                 ALTER COLUMN sizes SET STORAGE EXTERNAL;
 CREATE INDEX held_due ON held (queue, due_at);
 CREATE INDEX held_age ON held (queue, entered_at, seq);
 
@@ -167,45 +180,45 @@ CREATE FUNCTION seal(
     acked BIGINT[], dead BIGINT[], counts INTEGER[], ats BIGINT[], events BYTEA[]
 ) RETURNS VOID LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+    newest RECORD;
+    start BIGINT;
 BEGIN
     PERFORM pg_advisory_xact_lock(space, -1);
-    IF cardinality(keys) > 0 THEN
-        WITH present AS (
-            SELECT k.queue, newest.place, coalesce(newest.ready, 0) + k.ready AS ready,
-                   coalesce(newest.delayed, 0) + k.delayed AS delayed, coalesce(newest.leased, 0) + k.leased AS leased,
-                   coalesce(newest.bytes, 0) + k.bytes AS bytes, coalesce(newest.sent, 0) + k.sent AS sent,
-                   coalesce(newest.acked, 0) + k.acked AS acked, coalesce(newest.dead, 0) + k.dead AS dead
-            FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)
-                AS k (queue, ready, delayed, leased, bytes, sent, acked, dead)
-            LEFT JOIN LATERAL (
-                SELECT ctid AS place, * FROM tally WHERE tally.queue = k.queue ORDER BY version DESC LIMIT 1
-            ) AS newest ON TRUE
-        ), past AS (
-            DELETE FROM tally WHERE ctid = ANY (ARRAY(SELECT place FROM present WHERE place IS NOT NULL))
-        )
-        INSERT INTO tally (queue, ready, delayed, leased, bytes, sent, acked, dead)
-        SELECT queue, ready, delayed, leased, bytes, sent, acked, dead FROM present;
+    FOR n IN 1 .. cardinality(keys) LOOP
+        SELECT ctid AS place, * FROM tally WHERE tally.queue = keys[n] ORDER BY version DESC LIMIT 1 INTO newest;
+        IF FOUND THEN
+            DELETE FROM tally WHERE ctid = newest.place;
+            INSERT INTO tally (queue, ready, delayed, leased, bytes, sent, acked, dead) VALUES (
+                keys[n], newest.ready + $3[n], newest.delayed + $4[n], newest.leased + $5[n], newest.bytes + $6[n],
+                newest.sent + $7[n], newest.acked + $8[n], newest.dead + $9[n]
+            );
+        ELSE
+            INSERT INTO tally (queue, ready, delayed, leased, bytes, sent, acked, dead)
+            VALUES (keys[n], $3[n], $4[n], $5[n], $6[n], $7[n], $8[n], $9[n]);
+        END IF;
+    END LOOP;
+    SELECT journal.start + journal.count FROM journal ORDER BY journal.start DESC LIMIT 1 INTO start;
+    IF start IS NULL THEN
+        start := coalesce((SELECT convert_from(value, 'UTF8')::bigint << 45 FROM meta WHERE name = 'shard'), 0);
     END IF;
-    FOR n IN 1 .. cardinality($10) LOOP
+    FOR n IN 1 .. cardinality(counts) LOOP
         INSERT INTO journal (start, count, at, size, events)
-        SELECT coalesce(
-                   (SELECT start + count FROM journal ORDER BY start DESC LIMIT 1),
-                   (SELECT convert_from(value, 'UTF8')::bigint << 45 FROM meta WHERE name = 'shard'),
-                   0
-               ),
-               $10[n], $11[n], length($12[n]), $12[n];
+        VALUES (start, counts[n], ats[n], length(events[n]), events[n]);
+        start := start + counts[n];
     END LOOP;
 END $$;
 
 -- As many bundles of each queue as hold `most` messages, oldest first; what another node has locked is left to it.
 CREATE FUNCTION claim_bundles(keys INTEGER[], most INTEGER[], since BIGINT[])
-RETURNS TABLE (queue INTEGER, seq BIGINT, content BYTEA) LANGUAGE plpgsql AS $$
+RETURNS TABLE (queue INTEGER, seq BIGINT, seqs BYTEA, ids BYTEA, ats BYTEA, sizes BYTEA, contents BYTEA)
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     waiting CURSOR (key INTEGER, at BIGINT) FOR
-        SELECT seq, count, content FROM bundle WHERE queue = key AND entered_at >= at
+        SELECT count, seq, seqs, ids, ats, sizes, contents FROM bundle WHERE queue = key AND entered_at >= at
         ORDER BY entered_at, seq FOR UPDATE SKIP LOCKED;
-    held INTEGER;
+    size INTEGER;
     got INTEGER;
 BEGIN
     FOR n IN 1 .. cardinality(keys) LOOP
@@ -213,9 +226,68 @@ BEGIN
         queue := keys[n];
         OPEN waiting (keys[n], since[n]);
         WHILE got < most[n] LOOP
-            FETCH waiting INTO seq, held, content;
+            FETCH waiting INTO size, seq, seqs, ids, ats, sizes, contents;
             EXIT WHEN NOT FOUND;
-            got := got + held;
+            got := got + size;
+            RETURN NEXT;
+        END LOOP;
+        CLOSE waiting;
+    END LOOP;
+END $$;
+
+-- What usual orders begin with: acks remove what was leased together, each all of it, and receives take whole bundles
+-- out, of each queue as many as hold `most` messages. What is left of these goes back with the same transaction.
+--
+-- It answers with rows of three kinds. 0: the ack at `place` is done, and this is what it was about. 1: a bundle of the
+-- queue at `place`. 2: whoever got nothing out of the queue at `place` has to look at its single messages, too, or the
+-- next bundle is too large to be leased with others.
+CREATE FUNCTION take(
+    space INTEGER, known BIGINT, ack_keys INTEGER[], ack_nos INTEGER[], ack_seqs BYTEA[], ack_ats BIGINT[],
+    ack_untils BIGINT[], keys INTEGER[], most INTEGER[], most_bytes INTEGER, ready_since BIGINT[],
+    bundle_since BIGINT[]
+) RETURNS TABLE (
+    kind INTEGER, place INTEGER, count INTEGER, bytes BIGINT, seqs BYTEA, ids BYTEA, ats BYTEA, sizes BYTEA,
+    contents BYTEA
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    waiting CURSOR (key INTEGER, at BIGINT) FOR
+        SELECT count, bytes, seqs, ids, ats, sizes, contents FROM bundle WHERE queue = key AND entered_at >= at
+        ORDER BY entered_at, seq FOR UPDATE SKIP LOCKED;
+    got INTEGER;
+BEGIN
+    PERFORM enter(space, known);
+    kind := 0;
+    FOR n IN 1 .. cardinality(ack_keys) LOOP
+        DELETE FROM held WHERE queue = ack_keys[n] AND lease_no = ack_nos[n] AND held.seqs = ack_seqs[n]
+            AND due_at > ack_ats[n] AND entered_at > ack_untils[n]
+        RETURNING held.count, held.bytes, held.seqs, held.ids, held.sizes INTO count, bytes, seqs, ids, sizes;
+        IF FOUND THEN
+            place := n;
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+    FOR n IN 1 .. cardinality(keys) LOOP
+        place := n;
+        IF EXISTS (SELECT FROM message WHERE queue = keys[n] AND state = 1 AND due_at >= ready_since[n]) THEN
+            kind := 2;
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+        kind := 1;
+        got := 0;
+        OPEN waiting (keys[n], bundle_since[n]);
+        WHILE got < most[n] LOOP
+            FETCH waiting INTO count, bytes, seqs, ids, ats, sizes, contents;
+            EXIT WHEN NOT FOUND;
+            IF bytes > most_bytes THEN
+                kind := 2;
+                contents := NULL;
+                RETURN NEXT;
+                EXIT;
+            END IF;
+            DELETE FROM bundle WHERE CURRENT OF waiting;
+            got := got + count;
             RETURN NEXT;
         END LOOP;
         CLOSE waiting;
