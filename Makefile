@@ -50,7 +50,7 @@ $(VENV)/.java: $(BIN)/uv
 	@touch $@
 
 # Classes that every JVM of the tests maps: there are a hundred of these.
-$(VENV)/.classes: $(VENV)/.all $(VENV)/.java
+$(VENV)/.classes: $(VENV)/.all $(VENV)/.java tests/support/spark.py
 	@$(BIN)/python -m tests.support.spark
 	@touch $@
 

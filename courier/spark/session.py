@@ -66,7 +66,7 @@ def open_session(where: str = LOCAL, *, name: str = "courier", conf: Mapping[str
         _require_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever `python3` there is
         if where.startswith("local") and (home := _light_home()) is not None:
-            os.environ.setdefault("SPARK_HOME", str(home))
+            settings = _hidden_core(home) | settings
         builder = SparkSession.builder.master(where).appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -87,7 +87,8 @@ def reason_of(error: BaseException) -> str:
 def _light_home() -> Path | None:
     """A home of Spark without its Python sources in a zip, which each worker would compile anew when it starts.
 
-    Workers of this machine run this Python and have the sources from where it has them.
+    Workers of this machine run this Python and have the sources from where it has them. None where somebody has chosen
+    another home.
     """
     installed = Path(pyspark.__file__).parent
     home = Path(sys.prefix) / "var" / f"spark-{pyspark.__version__}"
@@ -100,7 +101,24 @@ def _light_home() -> Path | None:
                 (home / name).symlink_to(os.path.relpath(installed / name, home))
     except OSError:  # installed by somebody else: it works without, only later
         return None
-    return home
+    return home if os.environ.setdefault("SPARK_HOME", str(home)) == str(home) else None
+
+
+def _hidden_core(home: Path) -> dict[str, str]:
+    """The jar that Spark is in, where Python does not find it.
+
+    Spark puts it before the path of each Python, which would read the names of six thousand classes before it does
+    anything else. Spark writes the place as a URL does, with %5e for ^: that is nowhere.
+    """
+    place = home / "java^"
+    try:
+        (core,) = (home / "jars").glob("spark-core_*.jar")
+        place.mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (place / core.name).hardlink_to(core.resolve())
+    except (OSError, ValueError):  # on a disk without links, say: it works without, only later
+        return {}
+    return {"spark.driver.extraClassPath": str(place / core.name)}
 
 
 def _require_spark() -> None:
@@ -167,6 +185,8 @@ def _on_this_machine() -> dict[str, str]:
         # Rows come from Python workers of this machine: by the shortest way, in large pieces.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.buffer.size": str(1024 * 1024),
+        # There is a worker for each core: threads of numpy's own would be started for nothing.
+        "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
         "spark.sql.shuffle.partitions": cores,
         "spark.default.parallelism": cores,
     }

@@ -3,9 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from courier.spark.session import reason_of
 from tests.support.server import ServerProcess, environ
@@ -31,6 +34,17 @@ def test_the_reason_of_a_failure_is_what_courier_said_inside_it() -> None:
     assert reason_of(RuntimeError(trace)) == "offsets 0 to 9 are no longer kept"
     assert reason_of(RuntimeError("\n no master \n at line 1")) == "no master"
     assert reason_of(RuntimeError()) == "RuntimeError"
+
+
+@pytest.mark.slow
+def test_workers_of_this_machine_find_no_jar_in_their_path(spark: SparkSession) -> None:
+    def path(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.record_batch({"place": pa.array(sys.path)})
+
+    places = [Path(row.place) for row in spark.range(1).mapInArrow(path, "place STRING").collect()]
+    assert not [place for place in places if place.suffix in {".jar", ".zip"} and place.exists()]
+    assert [place for place in places if place.suffix == ".jar"]  # Spark still names it, by its URL
 
 
 @pytest.mark.slow

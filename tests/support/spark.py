@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-CLASSES = Path(sys.prefix) / f"spark-{version('pyspark')}.jsa"
+CLASSES = Path(sys.prefix) / f"spark-{version('pyspark')}-local.jsa"
 """The classes that Spark loads, laid out for the JVM to map: it halves the start of each."""
 
 CLIENT = Path(sys.prefix) / "client"
