@@ -4,7 +4,7 @@ Columns are only ever added, at the end. Types are the plain ones that Spark tak
 and strings, all nullable; instants are epoch milliseconds as everywhere in Courier.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,9 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("detail", "string"),
 )
 """`body` is the message's body where the event carries it; `detail` is the rest of the event's detail as JSON."""
+
+ALWAYS = frozenset({"offset", "kind", "at", "tenant"})
+"""Columns that every event has a value in. Spark is told so, and looks for no nulls there; files promise nothing."""
 
 REPEATING = ["kind", "tenant", "queue_id", "queue", "principal", "detail"]
 """Columns whose values come again and again, so that a dictionary pays."""
@@ -112,6 +115,7 @@ def conform(table: "pa.Table", schema: "pa.Schema") -> "pa.Table":
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def spark_schema(columns: tuple[tuple[str, str], ...] = COLUMNS) -> str:
-    """The same columns as Spark reads them in SQL."""
-    return ", ".join(f"`{name}` {_SPARK[kind]}" for name, kind in columns)
+def spark_schema(columns: tuple[tuple[str, str], ...] = COLUMNS, *, always: Set[str] = frozenset()) -> str:
+    """The same columns as Spark reads them in SQL; those that `always` have a value say so."""
+    ends = dict.fromkeys(always, " NOT NULL")
+    return ", ".join(f"`{name}` {_SPARK[kind]}{ends.get(name, '')}" for name, kind in columns)

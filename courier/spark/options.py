@@ -4,13 +4,15 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from courier.journal.schema import CLAIMED_COLUMNS, COLUMNS, MESSAGE_COLUMNS, spark_schema
+from courier.journal.schema import ALWAYS, CLAIMED_COLUMNS, COLUMNS, MESSAGE_COLUMNS, spark_schema
 from courier.spark.journal import Journal
 from courier.spark.offsets import EARLIEST, LATEST, Offsets, check_position, locate
 
 EVENTS, MESSAGES, RANGES, CONSUME = "events", "messages", "ranges", "consume"
 RANGE_COLUMNS = (("start", "int64"), ("stop", "int64"))
 MODES = {EVENTS: COLUMNS, MESSAGES: MESSAGE_COLUMNS, RANGES: RANGE_COLUMNS, CONSUME: CLAIMED_COLUMNS[1:]}
+OF_EVENTS = {EVENTS, MESSAGES}
+"""Modes whose rows are events of the journal."""
 KNOWN = (
     "url", "token", "caFile", "tenant", "queue", "queues", "mode", "startingOffset", "endingOffset",
     "maxRecordsPerBatch", "rowsPerPartition", "failOnDataLoss", "cursor", "job", "exchange", "series", "number", "path",
@@ -43,7 +45,7 @@ class Options(NamedTuple):
 
     @property
     def schema(self) -> str:
-        return spark_schema(MODES[self.mode])
+        return spark_schema(MODES[self.mode], always=ALWAYS if self.mode in OF_EVENTS else frozenset())
 
     def start(self) -> Offsets:
         """Where reading begins; shards that the option does not speak of are read from their beginning."""

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from courier.core.shards import shard_of
+from courier.journal.schema import ALWAYS
 from courier.spark.consume import ConsumingReader
 from courier.spark.cursors import advance_cursor
 from courier.spark.journal import DataLoss, Wanted, is_long, ranges
@@ -156,6 +157,7 @@ class JournalReader:
         self.columns = tuple(field.name for field in schema.fields)
         if strange := sorted(set(self.columns) - {name for name, _ in MODES[options.mode]}):
             raise OptionError(f"{strange[0]!r} is not a column of mode {options.mode!r}")
+        self._whole = ALWAYS & {field.name for field in schema.fields if not field.nullable}
 
     def parts(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         return [Range(*piece) for stretch in stretches(start, end) for piece in self._pieces(*stretch)]
@@ -177,7 +179,8 @@ class JournalReader:
         wanted = Wanted(columns, options.tenant, options.queues, KINDS if of_messages else ())
         lossy = not options.fail_on_data_loss
         for batch in options.journal.read(part.start, part.stop, wanted, lossy=lossy):
-            yield to_messages(batch, self.columns, hidden=bool(options.queues)) if of_messages else batch
+            rows = to_messages(batch, self.columns, hidden=bool(options.queues)) if of_messages else batch
+            yield without_nulls(rows, self._whole) if self._whole else rows
 
     def check_kept(self, start: Offsets, end: Offsets) -> None:
         """Find out in the driver, in one sentence, rather than in a task's stack trace."""
@@ -191,6 +194,14 @@ class JournalReader:
         if self.options.fail_on_data_loss:
             raise DataLoss(f"{sentence}. Set failOnDataLoss to false to go on without them")
         log.warning("%s: they are skipped", sentence)
+
+
+def without_nulls(batch: "pa.RecordBatch", names: Set[str]) -> "pa.RecordBatch":
+    """The batch with a schema that says which columns have no nulls: Spark compares it with its own."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    schema = pa.schema([field.with_nullable(field.name not in names) for field in batch.schema])
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 class BatchReader(JournalReader, DataSourceReader):
@@ -211,14 +222,17 @@ class BatchReader(JournalReader, DataSourceReader):
 class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads on from offsets to offsets."""
 
+    _initial: Offsets | None = None
     _target: Offsets | None = None
     _passed: Offsets | None = None
     """Where the cursor was put last."""
 
     def initialOffset(self) -> Offsets:  # noqa: N802
-        start = self.options.start()
-        self._keep(start)
-        return start
+        """Spark asks more than once, and between two answers nothing may be lost: `latest` is where it was first."""
+        if self._initial is None:
+            self._initial = self.options.start()
+            self._keep(self._initial)
+        return dict(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         most = self.options.rows_per_batch

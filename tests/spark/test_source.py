@@ -19,7 +19,7 @@ from courier.journal.schema import MESSAGE_COLUMNS, arrow_schema, journal_schema
 from courier.spark.cursors import CursorKeeper
 from courier.spark.journal import DataLoss, Journal, JournalError, Span, Wanted
 from courier.spark.options import read_options
-from courier.spark.source import JournalReader, Range
+from courier.spark.source import JournalReader, Range, StreamReader
 from tests.spark.killing import forget_last_commit
 from tests.support.server import TLS, ServerProcess, start_server
 
@@ -113,6 +113,15 @@ def test_only_the_columns_of_the_schema_are_read(bench: Bench) -> None:
         reader.schema("colour STRING").load().collect()
 
 
+def test_columns_in_which_every_event_has_a_value_say_so(bench: Bench) -> None:
+    bench.send(2)
+    events, messages = bench.read(queue=bench.queue), bench.read(queue=bench.queue, mode="messages")
+    assert [field.name for field in events.schema if not field.nullable] == ["offset", "kind", "at", "tenant"]
+    assert [field.name for field in messages.schema if not field.nullable] == ["offset", "tenant"]
+    assert [row.kind for row in events.collect()] == ["queue_added", "sent", "sent"]
+    assert [row.offset for row in messages.collect()] == [bench.start + 1, bench.start + 2]
+
+
 def test_a_view_in_sql_needs_nothing_but_the_name(bench: Bench) -> None:
     bench.send(4)
     url, token = bench.options["url"], bench.options["token"]
@@ -199,6 +208,23 @@ def test_a_stream_can_start_at_a_time(bench: Bench, tmp_path: Path) -> None:
     (iso,) = bench.spark.sql(f"SELECT date_format(timestamp_seconds({at}), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")").first()
     bench.stream(tmp_path, startingOffset=iso)
     assert min(offsets(bench.spark.read.parquet(str(tmp_path / "table")))) in {bench.start, bench.start + 1}
+
+
+class Growing(Journal):
+    """A journal that something is added to each time somebody looks."""
+
+    grown = itertools.count(100)
+
+    def spans(self) -> dict[int, Span]:
+        return {0: Span(0, next(self.grown))}
+
+
+def test_a_stream_from_the_latest_offset_begins_where_that_was_when_it_was_first_asked() -> None:
+    options = read_options({"startingOffset": "latest"})._replace(journal=Growing("http://courier"))
+    reader = StreamReader(options, StructType([StructField("offset", LongType())]))
+    begin = reader.initialOffset()
+    assert reader.reportLatestOffset() != begin
+    assert reader.initialOffset() == begin
 
 
 @pytest.mark.parametrize(
