@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from hmac import compare_digest
+from itertools import chain
 from threading import Lock
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -52,36 +53,35 @@ class _Seal:
         self._tags = _Blocks(key, name + b"-tag")
         self._tag_bytes = tag_bytes
 
-    def close_all(self, payloads: Sequence[bytes]) -> list[bytes]:
-        """A token each, for payloads of one block; every message needs one at least once, so all go in one call."""
-        hidden, length = self._hidden.encipher(b"".join(payloads)), self._tag_bytes
-        starts = range(0, len(hidden), _BLOCK)
-        tags = self._tags.encipher(hidden)
-        return [hidden[at : at + _BLOCK] + tags[at : at + length] for at in starts]
+    @property
+    def width(self) -> int:
+        """How many bytes a token takes."""
+        return _BLOCK + self._tag_bytes
 
-    def open_all(self, tokens: Sequence[bytes]) -> list[bytes | None]:
-        """The payload of each, or None for one that we never wrote; what padded a payload is for the caller to see."""
-        length = _BLOCK + self._tag_bytes
-        whole = [token for token in tokens if len(token) == length]
-        hidden = b"".join([token[:_BLOCK] for token in whole])
-        payloads, tags = self._hidden.decipher(hidden), self._tags.encipher(hidden)
-        found: list[bytes | None] = []
-        at = 0
-        for token in tokens:
-            if len(token) != length:
-                found.append(None)
-                continue
-            is_ours = compare_digest(token[_BLOCK:], tags[at : at + self._tag_bytes])
-            found.append(payloads[at : at + _BLOCK] if is_ours else None)
-            at += _BLOCK
-        return found
+    def close(self, payloads: bytes) -> bytes:
+        """Tokens one after the other, for payloads of one block each: every message needs one, so all go at once."""
+        hidden = self._hidden.encipher(payloads)
+        tags, length = self._tags.encipher(hidden), self._tag_bytes
+        starts = range(0, len(hidden), _BLOCK)
+        return b"".join([part for at in starts for part in (hidden[at : at + _BLOCK], tags[at : at + length])])
+
+    def open(self, tokens: bytes) -> bytes | None:
+        """The payloads, one after the other; None where we never wrote one of the tokens. What padded a payload is for
+        the caller to see."""
+        starts = range(0, len(tokens), self.width)
+        hidden = b"".join([tokens[at : at + _BLOCK] for at in starts])
+        given = b"".join([tokens[at + _BLOCK : at + self.width] for at in starts])
+        tags, length = self._tags.encipher(hidden), self._tag_bytes
+        right = b"".join([tags[at : at + length] for at in range(0, len(tags), _BLOCK)])
+        return self._hidden.decipher(hidden) if compare_digest(given, right) else None
 
 
 class Sealer:
     """Writes and reads tokens under one secret key of the store."""
 
     def __init__(self, key: bytes) -> None:
-        # A whole token is a multiple of three bytes: base64 then has exactly one spelling of it.
+        # A whole token is a multiple of three bytes: base64 then has exactly one spelling of it, and that of many
+        # tokens is the spellings of each, one after the other.
         self._receipts = _Seal(key, b"receipt", tag_bytes=14)
         self._refs = _Seal(key, b"ref", tag_bytes=11)
         self._ids = _Blocks(key, b"id")  # without a tag: eight bytes that must be zero prove it
@@ -91,23 +91,34 @@ class Sealer:
 
     def receipts(self, leases: Sequence[tuple[int, int, int]]) -> list[str]:
         """One for each queue key, seq and lease number."""
-        return [_encode(token) for token in self._receipts.close_all([_RECEIPT.pack(*lease) for lease in leases])]
+        payloads = _many("IQI", len(leases)).pack(*chain.from_iterable(leases))
+        text, width = _encode(self._receipts.close(payloads)), _digits(self._receipts)
+        return [text[at : at + width] for at in range(0, len(text), width)]
 
     def read_receipt(self, token: str) -> tuple[int, int, int] | None:
         """(queue key, seq, lease number), or None for a token that we never wrote."""
         return self.read_receipts([token])[0]
 
     def read_receipts(self, tokens: Sequence[str]) -> list[tuple[int, int, int] | None]:
-        payloads = self._receipts.open_all([_decode(token) for token in tokens])
-        return [_RECEIPT.unpack(payload) if payload else None for payload in payloads]
+        """Mostly all of them are good, and are read at once; where one is not, each is for itself."""
+        payloads = self._read(self._receipts, tokens)
+        if payloads is not None:
+            return list(_RECEIPT.iter_unpack(payloads))
+        return [None] if len(tokens) == 1 else [self.read_receipt(token) for token in tokens]
 
     def ref(self, queue_key: int, seq: int) -> str:
-        (token,) = self._refs.close_all([_REF.pack(queue_key, seq)])
-        return _encode(token)
+        return _encode(self._refs.close(_REF.pack(queue_key, seq)))
 
     def read_ref(self, token: str) -> tuple[int, int] | None:
-        (payload,) = self._refs.open_all([_decode(token)])
+        payload = self._read(self._refs, [token])
         return _REF.unpack(payload) if payload else None
+
+    def _read(self, seal: _Seal, tokens: Sequence[str]) -> bytes | None:
+        width = _digits(seal)
+        if any(len(token) != width for token in tokens):
+            return None
+        raw = _decode("".join(tokens))
+        return None if raw is None else seal.open(raw)
 
     def message_id(self, seq: int) -> str:
         """32 hex digits that lead back to `seq`, so that a minted id needs no index."""
@@ -115,7 +126,7 @@ class Sealer:
 
     def message_ids(self, seqs: Sequence[int]) -> list[str]:
         """The id of each."""
-        digits = self._ids.encipher(_ids(len(seqs)).pack(*seqs)).hex()
+        digits = self._ids.encipher(_many("Q8x", len(seqs)).pack(*seqs)).hex()
         return [digits[at : at + _ID_DIGITS] for at in range(0, len(digits), _ID_DIGITS)]
 
     def seq_of(self, message_id: str) -> int | None:
@@ -130,19 +141,23 @@ class Sealer:
         return None if any(payload[_BLOCK // 2 :]) else int(_ID.unpack(payload)[0])
 
 
-@lru_cache(maxsize=128)
-def _ids(count: int) -> struct.Struct:
-    """As many blocks of `_ID`, one after the other."""
-    return struct.Struct(">" + count * "Q8x")
+@lru_cache(maxsize=256)
+def _many(payload: str, count: int) -> struct.Struct:
+    """As many payloads, one after the other."""
+    return struct.Struct(">" + count * payload)
 
 
-def _encode(token: bytes) -> str:
-    return binascii.b2a_base64(token, newline=False).translate(_URL_SAFE).decode()
+def _digits(seal: _Seal) -> int:
+    """How long a token is as text."""
+    return seal.width * 4 // 3
 
 
-def _decode(token: str) -> bytes:
+def _encode(tokens: bytes) -> str:
+    return binascii.b2a_base64(tokens, newline=False).translate(_URL_SAFE).decode()
+
+
+def _decode(text: str) -> bytes | None:
     try:
-        raw = binascii.a2b_base64(token.encode("ascii").translate(_PLAIN), strict_mode=True)
+        return binascii.a2b_base64(text.encode("ascii").translate(_PLAIN), strict_mode=True)
     except (binascii.Error, ValueError):
-        return b""
-    return raw
+        return None

@@ -143,3 +143,29 @@ def test_threads_may_share_a_sealer() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(mint, range(4)))
+
+
+@given(leases=st.lists(st.tuples(queue_keys, seqs, lease_numbers), min_size=1, max_size=40))
+def test_receipts_that_are_written_and_read_together_are_those_of_each(leases: list[tuple[int, int, int]]) -> None:
+    sealer = Sealer(KEY)
+    written = sealer.receipts(leases)
+    assert written == [sealer.receipt(*lease) for lease in leases]
+    assert sealer.read_receipts(written) == leases
+
+
+@given(good=st.lists(seqs, min_size=1, max_size=5), bad=st.text(max_size=80), place=positions)
+def test_a_bad_receipt_among_good_ones_is_refused_alone(good: list[int], bad: str, place: int) -> None:
+    sealer = Sealer(KEY)
+    tokens: list[str] = [sealer.receipt(1, seq, 1) for seq in good]
+    read: list[tuple[int, int, int] | None] = [(1, seq, 1) for seq in good]
+    at = place % (len(good) + 1)
+    assert sealer.read_receipts([*tokens[:at], bad, *tokens[at:]]) == [*read[:at], None, *read[at:]]
+
+
+@given(first=seqs, second=seqs, cut=st.integers(1, 39))
+def test_receipts_that_are_divided_otherwise_are_none(first: int, second: int, cut: int) -> None:
+    sealer = Sealer(KEY)
+    one, other = sealer.receipts([(1, first, 1), (1, second, 1)])
+    assume(one[:cut] != other[:cut] and one[cut:] != other[cut:])
+    assert sealer.read_receipts([one[:cut], one[cut:] + other]) == [None, None]
+    assert sealer.read_receipts([one[:cut] + other[cut:], other[:cut] + one[cut:]]) == [None, None]
