@@ -28,6 +28,10 @@ RUNTIME = "spark.sql."
 """How the settings begin that belong to a session rather than to the Spark that it runs on."""
 
 
+ENVIRON = {"OPENBLAS_NUM_THREADS": "1"}
+"""For all Pythons that a Spark of this machine starts. There is a worker for each core, and a stream has a process that
+computes nothing: threads of numpy's own would only look for work, each with a core to itself, while Spark begins."""
+
 UNCHECKED = ("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false")
 """Arrow looks twice at each value that it gives out; these come from Spark's own workers, which have checked them."""
 
@@ -71,7 +75,8 @@ def open_session(where: str = LOCAL, *, name: str = "courier", conf: Mapping[str
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        with _lent(ENVIRON if where.startswith("local") else {}):
+            return builder.getOrCreate()
     except Exception as error:  # from the JVM, from its gateway, or from the network: nothing else runs in there
         raise NoSpark(f"Spark does not start on {where}: {reason_of(error)}") from error
 
@@ -82,6 +87,19 @@ def reason_of(error: BaseException) -> str:
     lines = [line.strip() for line in (text or str(error)).splitlines()]
     told = [line.partition(": ")[2] for line in lines if line.startswith("courier.") and ": " in line]
     return told[-1] if told else next((line for line in lines if line), type(error).__name__)
+
+
+@contextlib.contextmanager
+def _lent(variables: Mapping[str, str]) -> Iterator[None]:
+    """Have a JVM that is started in this block know these, and what it starts: not all of that is told by a setting of
+    Spark's. What somebody has set stays as it is, and so does the environment of this process afterwards."""
+    lent = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(lent)
+    try:
+        yield
+    finally:
+        for name in lent:
+            del os.environ[name]
 
 
 def _light_home() -> Path | None:
@@ -185,8 +203,6 @@ def _on_this_machine() -> dict[str, str]:
         # Rows come from Python workers of this machine: by the shortest way, in large pieces.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.buffer.size": str(1024 * 1024),
-        # There is a worker for each core: threads of numpy's own would be started for nothing.
-        "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
         "spark.sql.shuffle.partitions": cores,
         "spark.default.parallelism": cores,
     }

@@ -48,6 +48,13 @@ def test_workers_of_this_machine_find_no_jar_in_their_path(spark: SparkSession) 
 
 
 @pytest.mark.slow
+def test_pythons_that_spark_starts_are_told_to_make_no_threads_and_this_one_is_not(spark: SparkSession) -> None:
+    assert spark._jvm is not None
+    assert spark._jvm.System.getenv("OPENBLAS_NUM_THREADS") == "1"
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("home", [None, "/nowhere"])
 def test_without_java_a_sentence_says_so(server: ServerProcess, home: str | None, tmp_path: Path) -> None:
     variables = {"PATH": str(tmp_path), "JAVA_HOME": home or ""}
