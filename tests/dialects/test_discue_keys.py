@@ -1,6 +1,7 @@
 """API keys through the Discue dialect: both generations, what their scopes allow, and what not."""
 
 from collections.abc import AsyncIterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.support.discue import LIVE, NOTIFY, Organization, discue_organization
 
 FIELDS = {"id", "name", "alias", "status", "key", "scopes", "created_at", "updated_at", "last_used_at"}
 RESOURCES = {"queues", "listeners", "messages", "schemas", "events", "stats", "domains"}
+NUMBERS = count()
 LISTENER = {"name": "shop", "notify_url": NOTIFY, "liveness_url": LIVE}
 
 
@@ -25,7 +27,7 @@ async def scoped(org: Organization, **scopes: Any) -> Organization:
         resource: {"access": scope} if isinstance(scope, str) else {"access": scope[0], "targets": scope[1]}
         for resource, scope in scopes.items()
     }
-    made = await org.post("/api_keys", {"alias": f"key-{len(written)}-{id(written)}", "scopes": written})
+    made = await org.post("/api_keys", {"alias": f"key-{next(NUMBERS)}", "scopes": written})
     return org.with_key(made["api_key"]["key"])
 
 
