@@ -7,7 +7,7 @@ were leased together and are settled one by one, leases that have ended, queues 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -55,6 +55,15 @@ class Note(NamedTuple):
     sizes: bytes
 
 
+class Taken(NamedTuple):
+    """Messages that are leased under one number."""
+
+    queue: Queue
+    cut: Cut
+    lease_no: int
+    due_at: int
+
+
 class Express(News):
     """One batch on its way."""
 
@@ -69,9 +78,10 @@ class Express(News):
         self._receives: list[tuple[int, Receive]] = []
         self._wanted: dict[int, int] = {}
         self._supplies: dict[int, Supply] = {}
-        self._ids: list[dict[int, str]] = [{} for _ in orders]
-        """By order and seq, the ids of messages that were acked."""
-        self._leases: list[list[Lease] | None] = [[] for _ in orders]
+        self._acked: list[list[tuple[list[int], bytes]]] = [[] for _ in orders]
+        """By order, the seqs and the ids of what was acked."""
+        self._taken: list[list[Taken] | None] = [[] for _ in orders]
+        """By order, what was received; None where that is for the longer way to find out."""
         self._hands: list[held.Packed] = []
         self._notes: dict[tuple[EventKind, int, str], list[Note]] = {}
         """By kind, queue and principal, what has happened."""
@@ -163,8 +173,11 @@ class Express(News):
         for rest in left:  # somebody may have passed over what was locked
             self.left[rest.queue] = self.left.get(rest.queue, 0) + rest.message_count
             self.oldest.setdefault(rest.queue, rest.entered_at)
-        await ask_known(connection, [*self._writes(left), ("COMMIT", {})])
-        return [self._outcome(where, order) for where, order in enumerate(self._orders)]
+        outcomes: list[Any] = []
+        await ask_known(
+            connection, [*self._writes(left), ("COMMIT", {})], meanwhile=lambda: outcomes.extend(self._outcomes())
+        )
+        return outcomes
 
     def _take_in(self, found: Rows) -> None:
         marks, keys = self._circle.marks, list(self._wanted)
@@ -181,7 +194,7 @@ class Express(News):
             marks.claimed(key, ready=None, bundle=supply.oldest)
 
     def _ack(self, ack: Handful, count: int, size: int, seqs: bytes, ids: bytes, sizes: bytes) -> None:
-        self._ids[ack.where].update(zip(ack.seqs, strips.read_ids(ids), strict=True))
+        self._acked[ack.where].append((ack.seqs, ids))
         change = self._change(ack.queue.key)
         change.counts[State.LEASED] -= count
         change.bytes -= size
@@ -191,7 +204,7 @@ class Express(News):
     def _receive(self, where: int, order: Receive) -> None:
         queue, _ = self._queues[order.queue.key]
         supply, wanted, due_at = self._supplies[queue.key], order.limit, order.now + order.lease_ms
-        leases: list[Lease] = []
+        taken: list[Taken] = []
         while wanted and (cut := supply.take(min(wanted, bundles.MOST_MESSAGES))) is not None:
             wanted -= cut.message_count
             lease_no = held.number_of(next(self._circle.lease_nos), cut.message_count)
@@ -199,13 +212,13 @@ class Express(News):
             self._note(
                 EventKind.RECEIVED, queue, order.principal, order.now, cut.message_count, cut.seqs, cut.ids, cut.sizes
             )
-            leases += self._leases_of(queue, cut, lease_no, due_at)
-        if leases:
-            change = self._change(queue.key)
-            change.counts[State.READY] -= len(leases)
-            change.counts[State.LEASED] += len(leases)
+            taken.append(Taken(queue, cut, lease_no, due_at))
+        if taken:
+            change, count = self._change(queue.key), order.limit - wanted
+            change.counts[State.READY] -= count
+            change.counts[State.LEASED] += count
             self.due(queue.key, due_at)
-        self._leases[where] = None if supply.is_spoilt and not leases else leases
+        self._taken[where] = None if supply.is_spoilt and not taken else taken
 
     def _leases_of(self, queue: Queue, cut: Cut, lease_no: int, due_at: int) -> list[Lease]:
         seqs, retention_ms = strips.read_longs(cut.seqs), queue.settings.retention_ms
@@ -272,10 +285,12 @@ class Express(News):
             steps.append(told)
         return steps
 
-    def _outcome(self, where: int, order: Order) -> Any:
-        if isinstance(order, Receive):
-            return self._leases[where]
-        assert isinstance(order, Settle)
-        ids = self._ids[where]
-        seqs = [token[1] for token in order.tokens if token is not None]
-        return [Settled(seq, ids[seq]) if seq in ids else None for seq in seqs]
+    def _outcomes(self) -> Iterator[Any]:
+        """What to tell each, once it is durable."""
+        for order, acked, taken in zip(self._orders, self._acked, self._taken, strict=True):
+            if type(order) is Settle:
+                ids = {seq: id_ for seqs, strip in acked for seq, id_ in zip(seqs, strips.read_ids(strip), strict=True)}
+                seqs = [token[1] for token in order.tokens if token is not None]
+                yield [Settled(seq, ids[seq]) if seq in ids else None for seq in seqs]
+            else:
+                yield None if taken is None else [lease for one in taken for lease in self._leases_of(*one)]

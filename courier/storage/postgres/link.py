@@ -1,7 +1,7 @@
 """Connections: how they are made, what is asked over them in one round trip, and what their failures mean."""
 
 import select
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
 import psycopg
@@ -62,9 +62,11 @@ def is_usable(connection: Connection | None) -> TypeGuard[Connection]:
     return not poll.poll(0)
 
 
-async def ask(connection: Connection, steps: Sequence[Step]) -> list[Rows]:
-    """Send all the steps at once and wait once; the rows of each."""
-    return await connection.ask(steps)
+async def ask(
+    connection: Connection, steps: Sequence[Step], *, meanwhile: Callable[[], None] | None = None
+) -> list[Rows]:
+    """Send all the steps at once and wait once, doing something meanwhile; the rows of each."""
+    return await connection.ask(steps, meanwhile=meanwhile)
 
 
 def refusal(error: psycopg.Error) -> CourierError:

@@ -214,10 +214,12 @@ SELECT {bundle} FROM bundle WHERE queue = :queue AND seq IN (
 ) ORDER BY seq FOR UPDATE;
 
 -- name: insert_bundles
+-- By subscript, because a table of many arrays (unnest) is first written down column by column.
 INSERT INTO bundle (queue, seq, last, entered_at, newest_at, count, bytes, seqs, ids, ats, sizes, contents)
-SELECT * FROM unnest((:queue)::int[], (:first)::bigint[], (:last)::bigint[], (:entered_at)::bigint[],
-                     (:newest_at)::bigint[], (:message_count)::int[], (:byte_count)::bigint[], (:seqs)::bytea[],
-                     (:ids)::bytea[], (:ats)::bytea[], (:sizes)::bytea[], (:contents)::bytea[]);
+SELECT ((:queue)::int[])[n], ((:first)::bigint[])[n], ((:last)::bigint[])[n], ((:entered_at)::bigint[])[n],
+       ((:newest_at)::bigint[])[n], ((:message_count)::int[])[n], ((:byte_count)::bigint[])[n], ((:seqs)::bytea[])[n],
+       ((:ids)::bytea[])[n], ((:ats)::bytea[])[n], ((:sizes)::bytea[])[n], ((:contents)::bytea[])[n]
+FROM generate_subscripts((:queue)::int[], 1) AS n;
 
 -- name: delete_bundles
 -- Whichever index the planner takes, it leads to one entry.
@@ -227,10 +229,11 @@ WHERE queue = place AND entered_at = at AND seq = key;
 -- name: insert_held
 INSERT INTO held (queue, lease_no, due_at, seq, last, entered_at, newest_at, count, bytes, seqs, ids, ats, sizes,
                   contents)
-SELECT * FROM unnest((:queue)::int[], (:lease_no)::int[], (:due_at)::bigint[], (:first)::bigint[],
-                     (:last)::bigint[], (:entered_at)::bigint[], (:newest_at)::bigint[], (:message_count)::int[],
-                     (:byte_count)::bigint[], (:seqs)::bytea[], (:ids)::bytea[], (:ats)::bytea[], (:sizes)::bytea[],
-                     (:contents)::bytea[]);
+SELECT ((:queue)::int[])[n], ((:lease_no)::int[])[n], ((:due_at)::bigint[])[n], ((:first)::bigint[])[n],
+       ((:last)::bigint[])[n], ((:entered_at)::bigint[])[n], ((:newest_at)::bigint[])[n],
+       ((:message_count)::int[])[n], ((:byte_count)::bigint[])[n], ((:seqs)::bytea[])[n], ((:ids)::bytea[])[n],
+       ((:ats)::bytea[])[n], ((:sizes)::bytea[])[n], ((:contents)::bytea[])[n]
+FROM generate_subscripts((:queue)::int[], 1) AS n;
 
 -- name: held_facts
 -- What was leased together under these numbers, without what the messages say.

@@ -59,10 +59,12 @@ class StaleCatalog(Exception):
     """Another node has changed the control plane: what this one believes must be brought up to date first."""
 
 
-async def ask_known(connection: Connection, steps: list[Step]) -> list[Rows]:
+async def ask_known(
+    connection: Connection, steps: list[Step], *, meanwhile: Callable[[], None] | None = None
+) -> list[Rows]:
     """The answers to steps that fail where the control plane is not the one that the node knows."""
     try:
-        return await ask(connection, steps)
+        return await ask(connection, steps, meanwhile=meanwhile)
     except psycopg.Error as error:
         if error.sqlstate == STALE:
             raise StaleCatalog from error

@@ -6,7 +6,8 @@ on the way to the socket costs as much as what PostgreSQL does with it.
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+import select
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import Any, Self
@@ -15,7 +16,7 @@ import psycopg
 from psycopg import pq
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 
 from courier.storage.postgres.arrays import Packed, PackedText, texts
 
@@ -80,20 +81,26 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         self._numbers = count()
         self._replan_at = asyncio.get_running_loop().time() + REPLAN_SECONDS
         self._loader: Any = None
+        self._answer: _Answer | None = None
+        self._ear: int | None = None
+        """The socket that the event loop listens to for us. It goes on between two questions: to begin costs more."""
 
     @classmethod
     async def to(cls, **where: Any) -> Self:
         # What psycopg prepares by itself it also forgets, after a rollback, by DEALLOCATE ALL: and ours with it.
         return await cls.connect(**where, autocommit=True, prepare_threshold=None)
 
-    async def ask(self, steps: Sequence[Step]) -> list[Rows]:
-        """Send all the steps at once and wait once; the rows of each. Steps without a BEGIN are one transaction."""
+    async def ask(self, steps: Sequence[Step], *, meanwhile: Callable[[], None] | None = None) -> list[Rows]:
+        """Send all the steps at once and wait once; the rows of each. Steps without a BEGIN are one transaction.
+
+        What can be done `meanwhile` costs no time: it happens while the database works.
+        """
         if (now := asyncio.get_running_loop().time()) >= self._replan_at:
             self._replan_at = now + REPLAN_SECONDS
             await self._ask([FORGET_PLANS])
-        return await self._ask(steps)
+        return await self._ask(steps, meanwhile)
 
-    async def _ask(self, steps: Sequence[Step]) -> list[Rows]:
+    async def _ask(self, steps: Sequence[Step], meanwhile: Callable[[], None] | None = None) -> list[Rows]:
         texts = [_compiled(sql) for sql, _ in steps]
         written = [
             [_written(params[name]) for name in names] for (_, params), (_, names) in zip(steps, texts, strict=True)
@@ -102,12 +109,71 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         pgconn.enter_pipeline_mode()
         try:
             expected = self._send([sql for sql, _ in steps], [text for text, _ in texts], written)
-            results = await self._results()
+            self._answer = answer = _Answer(pgconn)
+            self._listen(writing=not answer.is_asked())
+            if meanwhile is not None:
+                meanwhile()
+            results = await answer.whole
         except BaseException:
-            pgconn.finish()  # nobody can tell what is still on its way
+            self._hang_up()  # nobody can tell what is still on its way
             raise
+        finally:
+            self._answer = None
         pgconn.exit_pipeline_mode()
         return self._read(expected, results)
+
+    # -- the socket -------------------------------------------------------------------------------------------
+
+    def _listen(self, *, writing: bool) -> None:
+        loop = asyncio.get_running_loop()
+        if self._ear is None:
+            self._ear = self.pgconn.socket
+            loop.add_reader(self._ear, self._hear)
+        if writing:
+            loop.add_writer(self._ear, self._hear)
+
+    def _hear(self) -> None:
+        answer = self._answer
+        if answer is None or answer.whole.done():  # the server's farewell: whoever asks next will find out
+            self._deafen()
+            return
+        try:
+            if answer.take_in() and self._ear is not None:
+                asyncio.get_running_loop().remove_writer(self._ear)
+            # uvloop tells once of a socket that has failed, and never again: so all of it is taken now, to its end.
+            while not answer.whole.done() and self._has_hung_up():
+                answer.take_in()
+        except Exception as error:  # the socket may be closed by now, and its number another one's soon
+            self._deafen()
+            answer.whole.set_exception(error)
+
+    def _deafen(self) -> None:
+        if self._ear is not None:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._ear)
+            loop.remove_writer(self._ear)
+            self._ear = None
+
+    def _has_hung_up(self) -> bool:
+        """Whether the server has, or the network; what it said before that may still be to be read."""
+        poll = select.poll()
+        poll.register(self.pgconn.socket, 0)  # failures are told unasked
+        return bool(poll.poll(0))
+
+    def _hang_up(self) -> None:
+        self._deafen()
+        self.pgconn.finish()
+
+    async def wait(self, *args: Any, **kwargs: Any) -> Any:
+        """psycopg's own way to ask has its own ear."""
+        self._deafen()
+        return await super().wait(*args, **kwargs)
+
+    async def close(self) -> None:
+        self._deafen()
+        await super().close()
+
+    # -- what is said -----------------------------------------------------------------------------------------
 
     def _send(
         self, names: Sequence[str], texts: Sequence[bytes], written: Sequence[Sequence[Written]]
@@ -129,38 +195,6 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         pgconn.pipeline_sync()
         return expected
 
-    async def _results(self) -> list[PGresult]:
-        """Everything up to the end of the pipeline."""
-        pgconn, loop = self.pgconn, asyncio.get_running_loop()
-        results: list[PGresult] = []
-        unsent = pgconn.flush()
-        while True:
-            await _ready(loop, pgconn.socket, writing=bool(unsent))
-            pgconn.consume_input()
-            if unsent:
-                unsent = pgconn.flush()
-            if self._collect(results):
-                return results
-
-    def _collect(self, results: list[PGresult]) -> bool:
-        """Take in what has arrived; whether that was all."""
-        pgconn = self.pgconn
-        between = False
-        while not pgconn.is_busy():
-            result = pgconn.get_result()
-            if result is not None:
-                if result.status == _SYNC:
-                    return True
-                results.append(result)
-                between = False
-            elif pgconn.status != pq.ConnStatus.OK:
-                raise error_from_result(results[-1], "utf-8") if results else psycopg.OperationalError(LOST)
-            elif between:  # nothing of the next statement is here yet
-                return False
-            else:
-                between = True
-        return False
-
     def _read(self, expected: list[str | None], results: list[PGresult]) -> list[Rows]:
         """The answers; what was prepared stays so, even where a later statement failed."""
         answers: list[Rows] = []
@@ -176,7 +210,7 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def _error(self, result: PGresult) -> psycopg.Error:
         error = error_from_result(result, "utf-8")
         if isinstance(error, psycopg.errors.InvalidSqlStatementName):
-            self.pgconn.finish()  # somebody has made the session forget; a new one knows what it knows
+            self._hang_up()  # somebody has made the session forget; a new one knows what it knows
         return error
 
     def _load(self, result: PGresult) -> Rows:
@@ -187,20 +221,43 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         return rows
 
 
-async def _ready(loop: asyncio.AbstractEventLoop, socket: int, *, writing: bool) -> None:
-    """Wait until there is something to read, or room to write."""
-    future: asyncio.Future[None] = loop.create_future()
+class _Answer:
+    """What comes back for one pipeline. It is taken in as it arrives; whoever waits is woken once, by the `whole`."""
 
-    def wake() -> None:
-        if not future.done():
-            future.set_result(None)
+    def __init__(self, pgconn: PGconn) -> None:
+        self.whole: asyncio.Future[list[PGresult]] = asyncio.get_running_loop().create_future()
+        self._pgconn = pgconn
+        self._results: list[PGresult] = []
+        self._unsent = True
 
-    loop.add_reader(socket, wake)
-    if writing:
-        loop.add_writer(socket, wake)
-    try:
-        await future
-    finally:
-        loop.remove_reader(socket)
-        if writing:
-            loop.remove_writer(socket)
+    def is_asked(self) -> bool:
+        """Whether all of the question has left; as much as there is room for goes now."""
+        self._unsent = bool(self._pgconn.flush())
+        return not self._unsent
+
+    def take_in(self) -> bool:
+        """Whether the last of the question has left with this."""
+        self._pgconn.consume_input()
+        has_left = self._unsent and self.is_asked()
+        if self._collect():
+            self.whole.set_result(self._results)
+        return has_left
+
+    def _collect(self) -> bool:
+        """Take what has arrived; whether that was all."""
+        pgconn, results = self._pgconn, self._results
+        between = False
+        while not pgconn.is_busy():
+            result = pgconn.get_result()
+            if result is not None:
+                if result.status == _SYNC:
+                    return True
+                results.append(result)
+                between = False
+            elif pgconn.status != pq.ConnStatus.OK:
+                raise error_from_result(results[-1], "utf-8") if results else psycopg.OperationalError(LOST)
+            elif between:  # nothing of the next statement is here yet
+                return False
+            else:
+                between = True
+        return False
