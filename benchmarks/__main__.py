@@ -57,7 +57,9 @@ SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
     "pg-send-128": partial(postgres.send_one, connections=128),
     "pg-send-32": partial(postgres.send_one, connections=32),
     "pg-batch-100": postgres.send_batch,
-    "pg-drain-10": postgres.drain,
+    "pg-drain-128": partial(postgres.drain, connections=128),
+    "pg-drain-32": partial(postgres.drain, connections=32),
+    "pg-drain-16": partial(postgres.drain, connections=16),
     "pg-pollers": postgres.pollers,
     "pg-soak": soak.soak,
 }

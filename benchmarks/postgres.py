@@ -11,7 +11,7 @@ from benchmarks.client import BODY, Client
 from benchmarks.load import Request, poll, repeat
 from benchmarks.measure import Row, alternate
 from benchmarks.processes import Courier, Server
-from benchmarks.sending import CLIENTS, QUEUE
+from benchmarks.sending import QUEUE
 
 FILL = 50_000
 FEW, MANY = 16, 256
@@ -50,19 +50,17 @@ def _send(bench: Bench, name: str, what: str, request: Request, script: str, *, 
     return row
 
 
-def drain(bench: Bench) -> list[Row]:
+def drain(bench: Bench, *, connections: int) -> list[Row]:
     """Receive ten and ack ten, from a queue that was filled before."""
     with on_postgres(bench) as (server, client):
-        meter = bench.drain_meter(server, QUEUE, limit=10, connections=CLIENTS)
+        meter = bench.drain_meter(server, QUEUE, limit=10, connections=connections)
 
         def fill() -> None:
             client.fill("orders", max(0, FILL - client.waiting("orders")))
 
-        what = "PostgreSQL: receive 10, ack 10"
+        name, what = f"pg-drain-{connections}", f"PostgreSQL: receive 10, ack 10, {connections} connections"
         return [
-            _against_pgmq(
-                bench, "pg-drain-10", what, server, meter, "receive", clients=CLIENTS, each=10, fill=fill, bar=1.5
-            )
+            _against_pgmq(bench, name, what, server, meter, "receive", clients=connections, each=10, fill=fill, bar=1.5)
         ]
 
 

@@ -19,40 +19,68 @@ PART = 10
 SLICE_S = 2
 
 
+class Tenth:
+    """One of the two tenths that are compared.
+
+    The machine may have become faster or slower in between, so each slice is followed by a turn of the bare server, and
+    counts by what that had.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self.rates: list[float] = []
+        self.ratios: list[float] = []
+        self._costs: list[float] = []
+        self._bare = bench.bare_meter(CLIENTS)
+
+    def add(self, rate: float, cost_us: float) -> None:
+        self.rates.append(rate)
+        self.ratios.append(rate / self._bare())
+        self._costs.append(cost_us)
+
+    @property
+    def cost(self) -> float:
+        """Processor time of a message, by that of a request to the bare server."""
+        return median(self._costs) / self._bare.cpu_us
+
+
 def soak(bench: Bench) -> list[Row]:
     """Send ten, receive ten, ack ten, flat out: the rate of the last tenth by that of the first."""
     work = Chain("native", QUEUE, 10, bench.file({"messages": [{"body": BODY}] * 10}))
+    first, last, seconds = Tenth(bench), Tenth(bench), bench.soak_seconds
     with on_postgres(bench) as (server, _), contextlib.ExitStack() as second_half:
         chain(server, work, clients=CLIENTS, seconds=SLICE_S)
         before = _size(bench)
-        rates: list[tuple[float, float, float]] = []
         started = time.monotonic()
         held = False
-        while (elapsed := time.monotonic() - started) < bench.soak_seconds:
-            if elapsed >= bench.soak_seconds / 2 and not held:
+        while (elapsed := time.monotonic() - started) < seconds:
+            if elapsed >= seconds / 2 and not held:
                 second_half.enter_context(_held_open(bench))
                 held = True
             cost = Cost(bench, server)
             with cost.of() as count:
                 load = chain(server, work, clients=CLIENTS, seconds=SLICE_S)
                 count(load.count)
-            rates.append((elapsed, load.rate, cost.us))
+            if elapsed < seconds / PART:
+                first.add(load.rate, cost.us)
+            elif elapsed >= seconds * (1 - 1 / PART) - SLICE_S:
+                last.add(load.rate, cost.us)
         after = _size(bench)
-    begin, end = bench.soak_seconds / PART, bench.soak_seconds * (1 - 1 / PART) - SLICE_S
-    first = mean(rate for at, rate, _ in rates if at < begin)
-    last = [rate for at, rate, _ in rates if at >= end]
-    costs = [median(us for at, _, us in rates if when(at)) for when in (lambda at: at < begin, lambda at: at >= end)]
     return [
         Row(
             name="pg-soak",
-            what=f"PostgreSQL: {bench.soak_seconds} s, half of it with a transaction held open",
-            value=mean(last),
+            what=f"PostgreSQL: {seconds} s, half of it with a transaction held open",
+            value=mean(last.rates),
             unit="messages/s",
             reference="its first tenth",
-            ratios=[rate / first for rate in last],
+            ratios=[ratio / mean(first.ratios) for ratio in last.ratios],
             bar=0.8,
-            cpu_ratio=costs[0] / costs[1],
-            notes={"first": first, "bytes_before": before, "bytes_after": after},
+            cpu_ratio=first.cost / last.cost,
+            notes={
+                "first": mean(first.rates),
+                "ratio_without_bare": mean(last.rates) / mean(first.rates),
+                "bytes_before": before,
+                "bytes_after": after,
+            },
         )
     ]
 
