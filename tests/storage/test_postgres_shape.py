@@ -16,6 +16,7 @@ from courier.core.model import Ack, Draft, Lease, Settled, State
 from courier.storage.postgres import held, passing
 from courier.storage.postgres.bundles import MOST_BYTES, MOST_MESSAGES
 from courier.storage.postgres.marks import FULL_SECONDS, MARGIN_MS, Marks
+from courier.storage.postgres.pace import REST
 from courier.storage.postgres.rows import Row
 from courier.storage.postgres.store import PostgresStore
 from courier.storage.postgres.transaction import Transaction
@@ -299,7 +300,7 @@ async def test_a_transaction_held_open_does_not_make_looks_longer(node: Rig, tmp
     async with held_open():
         await cycles(node, 60)
         key, oldest = node.queue("orders").key, node.now - MARGIN_MS - 5_000
-        ready, bundle = node.store._circle.marks.claim(key)  # type: ignore[attr-defined]
+        ready, bundle, _ = node.store._circle.marks.claim(key)  # type: ignore[attr-defined]
         assert (ready >= oldest or ready == 0, bundle >= oldest) == (True, True)
         await node.send("orders")
         assert len(await node.receive("orders")) == 1
@@ -326,40 +327,49 @@ async def test_an_ack_waits_while_more_time_is_to_be_applied_than_one_commit_can
 def test_a_look_begins_a_little_before_the_oldest_that_was_there() -> None:
     now = [100.0]
     marks = Marks(lambda: now[0])
-    assert marks.claim(1) == (0, 0)
-    marks.claimed(1, ready=50_000, bundle=60_000)
-    assert marks.claim(1) == (50_000 - MARGIN_MS, 60_000 - MARGIN_MS)
+    look = marks.claim(1)
+    assert look.is_full
+    marks.claimed(1, look, ready=50_000, bundle=60_000)
+    assert marks.claim(1)[:2] == (50_000 - MARGIN_MS, 60_000 - MARGIN_MS)
     now[0] += FULL_SECONDS
-    assert marks.claim(1) == (0, 0)
+    assert marks.claim(1).is_full
+
+
+def test_after_a_long_look_from_the_front_it_is_long_until_the_next_even_if_somebody_has_doubts() -> None:
+    now = [100.0]
+    marks = Marks(lambda: now[0])
+    look = marks.claim(1)
+    now[0] += 1.0
+    marks.claimed(1, look, ready=50_000, bundle=60_000)
+    now[0] += REST - 0.5
+    marks.doubt(1)
+    assert not marks.claim(1).is_full
+    assert marks.claim(2).is_full  # other queues are others
+    now[0] += 0.5
+    assert marks.claim(1).is_full
+
+
+def test_a_look_that_was_short_lets_doubts_be_heard_at_once() -> None:
+    marks = Marks(lambda: 1.0)
+    marks.claimed(1, marks.claim(1), ready=50_000, bundle=60_000)
+    assert not marks.claim(1).is_full
+    marks.doubt(1)
+    assert marks.claim(1).is_full
 
 
 def test_what_becomes_ready_as_of_long_ago_is_looked_for() -> None:
     marks = Marks(lambda: 1.0)
-    marks.claim(1)
-    marks.claimed(1, ready=90_000, bundle=80_000)
+    marks.claimed(1, marks.claim(1), ready=90_000, bundle=80_000)
     marks.told(1, 30_000)
-    assert marks.claim(1) == (30_000 - MARGIN_MS, 30_000 - MARGIN_MS)
+    assert marks.claim(1)[:2] == (30_000 - MARGIN_MS, 30_000 - MARGIN_MS)
 
 
 def test_what_is_told_of_while_somebody_looks_is_not_lost_on_him() -> None:
     marks = Marks(lambda: 1.0)
-    marks.claim(1)
+    look = marks.claim(1)
     marks.told(1, 30_000)  # too late to be seen by that look
-    marks.claimed(1, ready=90_000, bundle=80_000)
-    assert marks.claim(1) == (30_000 - MARGIN_MS, 30_000 - MARGIN_MS)
-    marks.claimed(1, ready=90_000, bundle=80_000)
-    assert marks.claim(1) == (90_000 - MARGIN_MS, 80_000 - MARGIN_MS)
-
-
-async def test_a_lease_that_ended_long_ago_is_had_again_at_once(node: Rig) -> None:
-    await node.create("orders")
-    await node.send("orders", b"first")
-    await node.receive("orders", lease_ms=1_000)
-    for _ in range(3):
-        await node.send("orders")
-        await node.ack("orders", await node.receive_one("orders"))
-        node.clock.advance(ms=300)
-    node.clock.advance(ms=3_600_000)
-    await node.send("orders")
-    assert (await node.receive_one("orders")).message.body == b"first"
-    assert len(await node.events(EventKind.LEASE_EXPIRED)) == 1
+    marks.claimed(1, look, ready=90_000, bundle=80_000)
+    look = marks.claim(1)
+    assert look[:2] == (30_000 - MARGIN_MS, 30_000 - MARGIN_MS)
+    marks.claimed(1, look, ready=90_000, bundle=80_000)
+    assert marks.claim(1)[:2] == (90_000 - MARGIN_MS, 80_000 - MARGIN_MS)

@@ -46,12 +46,12 @@ def wanted(orders: Iterable[tuple[Queue, Receive]]) -> dict[int, int]:
 
 def look(tx: Transaction, limits: dict[int, int]) -> tuple[Step, Step]:
     """The questions that lock what is ready: messages of their own, and bundles."""
-    tx.looked.update(limits)
-    marks = [tx.marks.claim(key) for key in limits]
+    looks = {key: tx.marks.claim(key) for key in limits}
+    tx.looked.update(looks)
     where = {"keys": numbers(limits), "limits": numbers(limits.values())}
     return (
-        (Q.claim, {**where, "ready_since": numbers(ready for ready, _ in marks)}),
-        (Q.claim_bundles, {**where, "since": numbers(bundle for _, bundle in marks)}),
+        (Q.claim, {**where, "ready_since": numbers(look.ready for look in looks.values())}),
+        (Q.claim_bundles, {**where, "since": numbers(look.bundle for look in looks.values())}),
     )
 
 
@@ -66,7 +66,7 @@ def sort_out(tx: Transaction, limits: dict[int, int], rows: Rows, found: Rows) -
         claimed[row.queue].append(row)
         oldest.setdefault(row.queue, row.entered_at)
     for key, line in claimed.items():
-        tx.marks.claimed(key, ready=firsts.get(key), bundle=oldest.get(key))
+        tx.marks.claimed(key, tx.looked[key], ready=firsts.get(key), bundle=oldest.get(key))
         line.sort(key=_readiness)
         del line[limits[key] :]
     return claimed

@@ -94,8 +94,8 @@ class PostgresDump:
             yield [_packed(row) for facts in found for row in held.unpack(*facts)], f"h:{queue}-{number}"
 
     async def _held(self, queue: int, number: int) -> list[tuple[Any, ...]]:
-        query = f"SELECT {HELD} FROM held WHERE (queue, lease_no) > (%s, %s) ORDER BY queue, lease_no LIMIT %s"  # noqa: S608
-        return await self._ask(query, queue, number, STEP // 10)
+        query = f"SELECT {HELD} FROM held WHERE (lease_no, queue) > (%s, %s) ORDER BY lease_no, queue LIMIT %s"  # noqa: S608
+        return await self._ask(query, number, queue, STEP // 10)
 
     async def _bundles(self, queue: int, seq: int) -> list[tuple[Any, ...]]:
         query = f"SELECT {BUNDLE} FROM bundle WHERE (queue, seq) > (%s, %s) ORDER BY queue, seq LIMIT %s"  # noqa: S608

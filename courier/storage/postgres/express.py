@@ -21,6 +21,7 @@ from courier.storage.postgres import bundles, held, passing, strips, writing
 from courier.storage.postgres.arrays import blobs, numbers
 from courier.storage.postgres.circle import Circle
 from courier.storage.postgres.link import Connection, Rows, Step
+from courier.storage.postgres.marks import Look
 from courier.storage.postgres.news import News
 from courier.storage.postgres.orders import Order, Receive, Settle
 from courier.storage.postgres.queries import Q
@@ -77,6 +78,7 @@ class Express(News):
         self._acks: list[Handful] = []
         self._receives: list[tuple[int, Receive]] = []
         self._wanted: dict[int, int] = {}
+        self._looks: dict[int, Look] = {}
         self._supplies: dict[int, Supply] = {}
         self._acked: list[list[tuple[list[int], bytes]]] = [[] for _ in orders]
         """By order, the seqs and the ids of what was acked."""
@@ -145,7 +147,7 @@ class Express(News):
 
     def _look(self) -> Step:
         acks, circle = self._acks, self._circle
-        marks = [circle.marks.claim(key) for key in self._wanted]
+        self._looks = {key: circle.marks.claim(key) for key in self._wanted}
         return Q.take, {
             "space": circle.space,
             "version": circle.catalog_version,
@@ -157,8 +159,8 @@ class Express(News):
             "keys": numbers(self._wanted),
             "most": numbers(self._wanted.values()),
             "most_bytes": bundles.MOST_BYTES,
-            "ready_since": numbers(ready for ready, _ in marks),
-            "bundle_since": numbers(bundle for _, bundle in marks),
+            "ready_since": numbers(look.ready for look in self._looks.values()),
+            "bundle_since": numbers(look.bundle for look in self._looks.values()),
         }
 
     # -- what is done -----------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ class Express(News):
                 self._supplies[keys[place - 1]].is_spoilt = True
                 marks.spoil(keys[place - 1])
         for key, supply in self._supplies.items():
-            marks.claimed(key, ready=None, bundle=supply.oldest)
+            marks.claimed(key, self._looks[key], ready=None, bundle=supply.oldest)
 
     def _ack(self, ack: Handful, count: int, size: int, seqs: bytes, ids: bytes, sizes: bytes) -> None:
         self._acked[ack.where].append((ack.seqs, ids))

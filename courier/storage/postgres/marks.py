@@ -4,10 +4,13 @@ A transaction that somebody holds open keeps vacuum from it for as long as it la
 would have to step over more and more of them. So a node remembers up to where there was nothing left, and begins a
 little before that. What appears before it is told with the commit that puts it there, by other nodes in their notices.
 Now and then, and whenever it lets time pass, a node looks from the front all the same: a notice may have been lost.
+The longer that takes, the longer until it does so again.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+from courier.storage.postgres.pace import REST
 
 MARGIN_MS = 100
 """How much earlier to begin; all that is in between may have to be stepped over in every look."""
@@ -17,12 +20,26 @@ FRESH_MS = 100
 """So often a busy node looks for what time has done that only others know of; what it knows of itself is never late."""
 
 
+class Look(NamedTuple):
+    """From when on to look for ready messages and for bundles; 0 is the very front."""
+
+    ready: int
+    bundle: int
+    began: float
+
+    @property
+    def is_full(self) -> bool:
+        return self.ready == self.bundle == 0
+
+
 class Marks:
     """What one node knows of each queue."""
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
         self._clock = clock
         self._full_at: dict[int, float] = {}
+        self._rest_until: dict[int, float] = {}
+        """When to look from the front again, at the latest and at the earliest."""
         self._bundles: dict[int, int] = {}
         self._ready: dict[int, int] = {}
         self._due: dict[int, int] = {}
@@ -32,19 +49,22 @@ class Marks:
         self._spoilt: dict[int, float] = {}
         """Queues that had messages which stand for themselves, and until when to believe that they still have."""
 
-    def claim(self, key: int) -> tuple[int, int]:
-        """From when on to look for ready messages and for bundles; 0 is the very front."""
+    def claim(self, key: int) -> Look:
+        """Where to begin; `claimed` says what was found."""
         now = self._clock()
         if not self._looks.get(key):
             self._news.pop(key, None)
         self._looks[key] = self._looks.get(key, 0) + 1
-        if now - self._full_at.get(key, -FULL_SECONDS) >= FULL_SECONDS:
-            self._full_at[key] = now
-            return 0, 0
-        return self._ready.get(key, 0) - MARGIN_MS, self._bundles.get(key, 0) - MARGIN_MS
+        if now >= max(self._full_at.get(key, now), self._rest_until.get(key, now)):
+            self._full_at[key] = now + FULL_SECONDS
+            return Look(0, 0, now)
+        return Look(self._ready.get(key, 0) - MARGIN_MS, self._bundles.get(key, 0) - MARGIN_MS, now)
 
-    def claimed(self, key: int, *, ready: int | None, bundle: int | None) -> None:
+    def claimed(self, key: int, look: Look, *, ready: int | None, bundle: int | None) -> None:
         """The oldest that was there; none where there was nothing, which says as much as was known."""
+        if look.is_full:
+            ended = self._clock()
+            self._rest_until[key] = ended + REST * (ended - look.began)
         self._looks[key] = max(0, self._looks.get(key, 0) - 1)
         news = self._news.get(key)
         if ready is not None:
@@ -79,7 +99,7 @@ class Marks:
         return key in self._spoilt and self._clock() < self._spoilt[key]
 
     def doubt(self, key: int) -> None:
-        """Have the next look begin at the very front."""
+        """Have a look begin at the very front as soon as may be."""
         self._full_at.pop(key, None)
 
     def forget(self, key: int) -> None:
@@ -91,4 +111,13 @@ class Marks:
             kept.clear()
 
     def _all(self) -> tuple[dict[int, Any], ...]:
-        return self._full_at, self._bundles, self._ready, self._due, self._news, self._looks, self._spoilt
+        return (
+            self._full_at,
+            self._rest_until,
+            self._bundles,
+            self._ready,
+            self._due,
+            self._news,
+            self._looks,
+            self._spoilt,
+        )

@@ -3,11 +3,12 @@
 import contextlib
 from collections.abc import Callable, Iterator
 
-REST = 20
+REST = 50
+"""How many times as long as a look took there is none. A look is long where dead rows cannot be swept."""
 
 
 class Pace:
-    """For what is done every tick, unless it has taken more than a twentieth of the time lately."""
+    """For what is done every tick, unless it has taken more than a fiftieth of the time lately."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -60,11 +60,11 @@ SELECT seq FROM message WHERE queue = ANY ((:keys)::int[]) AND state = 0 AND due
 DELETE FROM message WHERE queue = ANY ((:keys)::int[]) AND seq = ANY ((:seqs)::bigint[]);
 
 -- name: erase_some
-DELETE FROM message WHERE seq IN (
+DELETE FROM message WHERE seq = ANY (ARRAY(
     (SELECT seq FROM message WHERE queue = :key AND discard_at IS NULL ORDER BY entered_at, seq LIMIT :limit)
     UNION ALL
     (SELECT seq FROM message WHERE queue = :key AND discard_at IS NOT NULL ORDER BY entered_at, seq LIMIT :limit)
-) RETURNING seq;
+)) RETURNING seq;
 
 -- name: erase_bundles
 DELETE FROM bundle WHERE queue = :key AND seq IN (

@@ -1,3 +1,8 @@
+-- Tables here are empty one minute and full the next, and a plan that was made in one minute is used in the next: so a
+-- query leaves the planner no choice but the index that leads to what it names. It takes whole indexes where their order
+-- seems of use: for a join (`= ANY (ARRAY[...])` can only be looked up), or for sorting (`+ 0` is no index's order, but of
+-- those that were made for it). LIMIT in a LATERAL keeps it from turning a join around.
+
 -- name: lock
 -- Nobody else holds this lock until the transaction ends.
 SELECT pg_advisory_xact_lock((:space)::int, key) FROM unnest((:keys)::int[]) AS key ORDER BY key;
@@ -82,40 +87,25 @@ SELECT k.queue, least(
     (SELECT entered_at FROM held WHERE held.queue = k.queue ORDER BY entered_at LIMIT 1) + k.retention
 ) FROM unnest((:keys)::int[], (:retentions)::bigint[]) AS k (queue, retention);
 
--- name: pending_queues
--- Every queue with leases or delays to end, and when the first of them does; from index entry to index entry.
-WITH RECURSIVE found AS (
-    (SELECT queue FROM message WHERE state <> 1 ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT message.queue FROM message WHERE state <> 1 AND message.queue > found.queue
-            ORDER BY message.queue LIMIT 1)
-    FROM found WHERE found.queue IS NOT NULL
-), holding AS (
-    (SELECT queue FROM held ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT held.queue FROM held WHERE held.queue > holding.queue ORDER BY held.queue LIMIT 1)
-    FROM holding WHERE holding.queue IS NOT NULL
-) SELECT queue, least(
-    (SELECT due_at FROM message WHERE message.queue = found.queue AND state = 0 ORDER BY due_at LIMIT 1),
-    (SELECT due_at FROM message WHERE message.queue = found.queue AND state = 2 ORDER BY due_at LIMIT 1)
-) FROM found WHERE queue IS NOT NULL
-UNION ALL SELECT queue, (SELECT due_at FROM held WHERE held.queue = holding.queue ORDER BY due_at LIMIT 1)
-FROM holding WHERE queue IS NOT NULL;
+-- name: first_ends
+-- When the first lease or delay of each of these queues ends.
+SELECT k.queue, least(
+    (SELECT due_at FROM message WHERE message.queue = k.queue AND state = 0 ORDER BY due_at LIMIT 1),
+    (SELECT due_at FROM message WHERE message.queue = k.queue AND state = 2 ORDER BY due_at LIMIT 1),
+    (SELECT due_at FROM held WHERE held.queue = k.queue ORDER BY due_at LIMIT 1)
+) FROM unnest((:keys)::int[]) AS k (queue);
 
--- name: ready_queues
--- Every queue with something to receive.
-WITH RECURSIVE found AS (
-    (SELECT queue FROM message WHERE state = 1 ORDER BY queue LIMIT 1)
+-- name: tallies
+-- Every queue that has had a message: how many are ready, and how many will be by themselves. From newest to newest, so
+-- that dead rows cost nothing.
+WITH RECURSIVE newest AS (
+    (SELECT queue, ready, delayed, leased FROM tally ORDER BY queue DESC, version DESC LIMIT 1)
     UNION ALL
-    SELECT (SELECT message.queue FROM message WHERE state = 1 AND message.queue > found.queue
-            ORDER BY message.queue LIMIT 1)
-    FROM found WHERE found.queue IS NOT NULL
-), bundled AS (
-    (SELECT queue FROM bundle ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT bundle.queue FROM bundle WHERE bundle.queue > bundled.queue ORDER BY bundle.queue LIMIT 1)
-    FROM bundled WHERE bundled.queue IS NOT NULL
-) SELECT queue FROM found WHERE queue IS NOT NULL UNION SELECT queue FROM bundled WHERE queue IS NOT NULL;
+    SELECT below.* FROM newest, LATERAL (
+        SELECT queue, ready, delayed, leased FROM tally WHERE tally.queue < newest.queue
+        ORDER BY queue DESC, version DESC LIMIT 1
+    ) AS below
+) SELECT queue, ready, delayed + leased FROM newest;
 
 -- name: claim
 -- One claim for all who wait at this node, longest ready first.
@@ -133,7 +123,7 @@ SELECT * FROM claim_bundles((:keys)::int[], (:limits)::int[], (:since)::bigint[]
 DELETE FROM message
 USING unnest((:seqs)::bigint[], (:keys)::int[], (:lease_nos)::int[], (:nows)::bigint[], (:untils)::bigint[])
     AS k (key, place, number, now, until)
-WHERE seq = k.key AND queue + 0 = k.place AND state + 0 = 2 AND lease_no = k.number AND due_at > k.now
+WHERE seq = ANY (ARRAY[k.key]) AND queue + 0 = k.place AND state + 0 = 2 AND lease_no = k.number AND due_at > k.now
   AND CASE WHEN discard_at IS NULL THEN entered_at > k.until ELSE discard_at > k.now END
 RETURNING {facts};
 
@@ -147,7 +137,7 @@ LATERAL (
     ORDER BY available_at, head LIMIT k.most
 ) AS g,
 LATERAL (
-    SELECT seq, state FROM message WHERE message.queue = g.queue AND message.grp = g.grp ORDER BY seq LIMIT k.room
+    SELECT seq, state FROM message WHERE message.queue = g.queue AND message.grp = g.grp ORDER BY seq + 0 LIMIT k.room
 ) AS m
 ORDER BY g.queue, g.available_at, g.head, m.seq;
 
@@ -164,7 +154,7 @@ SELECT DISTINCT origin FROM message WHERE origin = ANY ((:origins)::bigint[]);
 -- name: locked_page
 -- A queue's messages in the order in which they came into it, after (:entered_at, :seq).
 SELECT {facts} FROM message
-WHERE seq IN (
+WHERE seq = ANY (ARRAY(
     SELECT seq FROM (
         (SELECT seq, entered_at FROM message
          WHERE queue = :queue AND discard_at IS NULL AND (entered_at, seq) > (:entered_at, :seq)
@@ -174,7 +164,7 @@ WHERE seq IN (
          WHERE queue = :queue AND discard_at IS NOT NULL AND (entered_at, seq) > (:entered_at, :seq)
          ORDER BY entered_at, seq LIMIT :limit)
     ) AS both_kinds ORDER BY entered_at, seq LIMIT :limit
-) AND queue = :queue ORDER BY entered_at, seq FOR UPDATE;
+)) AND queue = :queue ORDER BY entered_at, seq FOR UPDATE;
 
 -- name: page
 SELECT {whole} FROM (
@@ -200,18 +190,18 @@ ORDER BY entered_at, seq LIMIT :limit FOR UPDATE;
 
 -- name: bundles_of
 -- The bundles that may hold these messages; what several nodes send at the same time can overlap a little.
-SELECT {bundle} FROM bundle WHERE queue = :queue AND seq IN (
-    SELECT near.seq FROM unnest((:seqs)::bigint[]) AS named (seq), LATERAL (
-        SELECT seq, last FROM bundle WHERE queue = :queue AND bundle.seq <= named.seq ORDER BY bundle.seq DESC LIMIT 8
+SELECT {bundle} FROM bundle WHERE ctid = ANY (ARRAY(
+    SELECT near.ctid FROM unnest((:seqs)::bigint[]) AS named (seq), LATERAL (
+        SELECT ctid, last FROM bundle WHERE queue = :queue AND bundle.seq <= named.seq ORDER BY bundle.seq DESC LIMIT 8
     ) AS near WHERE near.last >= named.seq
-) ORDER BY seq;
+)) ORDER BY seq;
 
 -- name: locked_bundles_of
-SELECT {bundle} FROM bundle WHERE queue = :queue AND seq IN (
-    SELECT near.seq FROM unnest((:seqs)::bigint[]) AS named (seq), LATERAL (
-        SELECT seq, last FROM bundle WHERE queue = :queue AND bundle.seq <= named.seq ORDER BY bundle.seq DESC LIMIT 8
+SELECT {bundle} FROM bundle WHERE ctid = ANY (ARRAY(
+    SELECT near.ctid FROM unnest((:seqs)::bigint[]) AS named (seq), LATERAL (
+        SELECT ctid, last FROM bundle WHERE queue = :queue AND bundle.seq <= named.seq ORDER BY bundle.seq DESC LIMIT 8
     ) AS near WHERE near.last >= named.seq
-) ORDER BY seq FOR UPDATE;
+)) ORDER BY seq FOR UPDATE;
 
 -- name: insert_bundles
 -- By subscript, because a table of many arrays (unnest) is first written down column by column.
@@ -223,8 +213,10 @@ FROM generate_subscripts((:queue)::int[], 1) AS n;
 
 -- name: delete_bundles
 -- Whichever index the planner takes, it leads to one entry.
-DELETE FROM bundle USING unnest((:queues)::int[], (:entered_ats)::bigint[], (:seqs)::bigint[]) AS k (place, at, key)
-WHERE queue = place AND entered_at = at AND seq = key;
+DELETE FROM bundle WHERE ctid = ANY (ARRAY(
+    SELECT found.ctid FROM unnest((:queues)::int[], (:entered_ats)::bigint[], (:seqs)::bigint[]) AS k (place, at, key),
+    LATERAL (SELECT ctid FROM bundle WHERE queue = place AND entered_at = at AND seq = key LIMIT 1) AS found
+));
 
 -- name: insert_held
 INSERT INTO held (queue, lease_no, due_at, seq, last, entered_at, newest_at, count, bytes, seqs, ids, ats, sizes,
@@ -239,12 +231,12 @@ FROM generate_subscripts((:queue)::int[], 1) AS n;
 -- What was leased together under these numbers, without what the messages say.
 SELECT queue, lease_no, due_at, seqs, ids, ats, sizes, places, NULL::bytea
 FROM unnest((:queues)::int[], (:lease_nos)::int[]) AS k (place, number)
-JOIN held ON queue = place AND lease_no = number ORDER BY queue, lease_no FOR UPDATE OF held;
+JOIN held ON queue + 0 = place AND lease_no = ANY (ARRAY[number]) ORDER BY queue + 0, lease_no FOR UPDATE OF held;
 
 -- name: held_whole
 SELECT {held}
 FROM unnest((:queues)::int[], (:lease_nos)::int[]) AS k (place, number)
-JOIN held ON queue = place AND lease_no = number ORDER BY queue, lease_no FOR UPDATE OF held;
+JOIN held ON queue + 0 = place AND lease_no = ANY (ARRAY[number]) ORDER BY queue + 0, lease_no FOR UPDATE OF held;
 
 -- name: change_held
 UPDATE held SET seq = new.seq, last = new.last, entered_at = new.entered_at, newest_at = new.newest_at,
@@ -254,11 +246,11 @@ FROM unnest((:queue)::int[], (:lease_no)::int[], (:first)::bigint[], (:last)::bi
             (:newest_at)::bigint[], (:message_count)::int[], (:byte_count)::bigint[], (:seqs)::bytea[],
             (:ids)::bytea[], (:ats)::bytea[], (:sizes)::bytea[], (:places)::bytea[])
     AS new (place, number, seq, last, entered_at, newest_at, count, bytes, seqs, ids, ats, sizes, places)
-WHERE held.queue = place AND held.lease_no = number;
+WHERE held.queue + 0 = place AND held.lease_no = ANY (ARRAY[number]);
 
 -- name: delete_held
 DELETE FROM held USING unnest((:queues)::int[], (:lease_nos)::int[]) AS k (place, number)
-WHERE queue = place AND lease_no = number;
+WHERE queue + 0 = place AND lease_no = ANY (ARRAY[number]);
 
 -- name: held_page
 -- What was leased together with messages after (:entered_at, :seq); it may begin before.
@@ -309,7 +301,7 @@ SELECT * FROM unnest((:seqs)::bigint[], (:queues)::int[], (:states)::smallint[],
 UPDATE message SET state = new.state, due_at = new.due_at, attempts = new.attempts, lease_no = new.lease_no
 FROM unnest((:seqs)::bigint[], (:states)::smallint[], (:due_ats)::bigint[], (:attempts)::int[], (:lease_nos)::int[])
     AS new (seq, state, due_at, attempts, lease_no)
-WHERE message.seq = new.seq;
+WHERE message.seq = ANY (ARRAY[new.seq]);
 
 -- name: transfer_messages
 -- Into another queue, as if they had just come: fresh attempts, that queue's retention.
@@ -319,23 +311,25 @@ UPDATE message SET queue = new.queue, state = new.state, due_at = new.due_at, at
 FROM unnest((:seqs)::bigint[], (:states)::smallint[], (:due_ats)::bigint[], (:attempts)::int[], (:lease_nos)::int[],
             (:queues)::int[], (:entered_ats)::bigint[], (:grps)::bytea[], (:deaths)::bytea[])
     AS new (seq, state, due_at, attempts, lease_no, queue, entered_at, grp, death)
-WHERE message.seq = new.seq;
+WHERE message.seq = ANY (ARRAY[new.seq]);
 
 -- name: delete_messages
 DELETE FROM message WHERE seq = ANY ((:seqs)::bigint[]);
 
 -- name: drop_groups
 -- Of these groups, those that have no message any more.
-DELETE FROM fifo USING unnest((:keys)::int[], (:grps)::bytea[]) AS k (queue, grp)
-WHERE fifo.queue = k.queue AND fifo.grp = k.grp
-  AND NOT EXISTS (SELECT FROM message WHERE message.queue = k.queue AND message.grp = k.grp);
+DELETE FROM fifo WHERE ctid = ANY (ARRAY(
+    SELECT found.ctid FROM unnest((:keys)::int[], (:grps)::bytea[]) AS k (queue, grp),
+    LATERAL (SELECT ctid FROM fifo WHERE fifo.queue = k.queue AND fifo.grp = k.grp LIMIT 1) AS found
+    WHERE NOT EXISTS (SELECT FROM message WHERE message.queue = k.queue AND message.grp = k.grp)
+));
 
 -- name: refresh_groups
 -- Unlocked once nothing of the group is leased, from the instant at which its head is ready.
 INSERT INTO fifo (queue, grp, leased, head, available_at)
 SELECT k.queue, k.grp, k.leased, m.seq, CASE WHEN k.leased = 0 THEN m.due_at END
 FROM unnest((:keys)::int[], (:grps)::bytea[], (:leased)::int[]) AS k (queue, grp, leased), LATERAL (
-    SELECT seq, due_at FROM message WHERE message.queue = k.queue AND message.grp = k.grp ORDER BY seq LIMIT 1
+    SELECT seq, due_at FROM message WHERE message.queue = k.queue AND message.grp = k.grp ORDER BY seq + 0 LIMIT 1
 ) AS m
 ON CONFLICT (queue, grp) DO UPDATE SET
     leased = fifo.leased + excluded.leased,
@@ -347,9 +341,10 @@ ON CONFLICT (queue, grp) DO UPDATE SET
 DELETE FROM fifo WHERE queue = :queue;
 
 -- name: read_dedup
-SELECT dedup.queue, dedup.dedup_id, until_at, seq, id
-FROM unnest((:keys)::int[], (:ids)::bytea[]) AS k (queue, dedup_id)
-JOIN dedup ON dedup.queue = k.queue AND dedup.dedup_id = k.dedup_id;
+SELECT found.* FROM unnest((:keys)::int[], (:ids)::bytea[]) AS k (queue, dedup_id), LATERAL (
+    SELECT queue, dedup_id, until_at, seq, id FROM dedup
+    WHERE dedup.queue = k.queue AND dedup.dedup_id = k.dedup_id LIMIT 1
+) AS found;
 
 -- name: put_dedup
 INSERT INTO dedup (queue, dedup_id, until_at, seq, id)
@@ -357,9 +352,9 @@ SELECT * FROM unnest((:keys)::int[], (:dedup_ids)::bytea[], (:until_ats)::bigint
 ON CONFLICT (queue, dedup_id) DO UPDATE SET until_at = excluded.until_at, seq = excluded.seq, id = excluded.id;
 
 -- name: forget_dedup
-DELETE FROM dedup WHERE (queue, dedup_id) IN (
-    SELECT queue, dedup_id FROM dedup WHERE until_at <= :now ORDER BY until_at LIMIT :limit FOR UPDATE SKIP LOCKED
-);
+DELETE FROM dedup WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM dedup WHERE until_at <= :now ORDER BY until_at LIMIT :limit FOR UPDATE SKIP LOCKED
+));
 
 -- name: delete_tallies
 DELETE FROM tally WHERE queue = :queue;
@@ -443,9 +438,6 @@ SELECT EXISTS (SELECT FROM message WHERE queue = :queue AND state = 2 AND due_at
 
 -- name: slot_owner
 SELECT kind, tenant, id FROM record WHERE slot = :slot;
-
--- name: tallied_queues
-SELECT DISTINCT queue FROM tally;
 
 -- name: read_job
 SELECT name, epoch, done, opened_at FROM job WHERE queue = :queue AND name = :job;
@@ -541,10 +533,9 @@ SELECT parcels FROM stage WHERE target = :target AND name = :name AND part = :pa
 DELETE FROM stage WHERE target = :target AND name = ANY (:names);
 
 -- name: forget_stages
-DELETE FROM stage WHERE (target, name, part, chunk) IN (
-    SELECT target, name, part, chunk FROM stage WHERE staged_at <= :until ORDER BY staged_at LIMIT :limit
-    FOR UPDATE SKIP LOCKED
-);
+DELETE FROM stage WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM stage WHERE staged_at <= :until ORDER BY staged_at LIMIT :limit FOR UPDATE SKIP LOCKED
+));
 
 -- name: read_publication
 SELECT series, number, count, published_at FROM publication WHERE target = :target AND series = :series;
@@ -560,10 +551,9 @@ UPDATE publication SET number = :number, count = :count, published_at = :now
 WHERE target = :target AND series = :series;
 
 -- name: forget_publications
-DELETE FROM publication WHERE (target, series) IN (
-    SELECT target, series FROM publication WHERE published_at <= :until ORDER BY published_at LIMIT :limit
-    FOR UPDATE SKIP LOCKED
-);
+DELETE FROM publication WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM publication WHERE published_at <= :until ORDER BY published_at LIMIT :limit FOR UPDATE SKIP LOCKED
+));
 
 -- name: roster
 -- Every node that says it lives, by its number, and whether its session has been silent for too long.

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import psycopg
@@ -379,17 +379,17 @@ class PostgresStore(Claims, Stages):
         if not self._pace.is_due:
             return
         with self._pace.look():
-            dues = await self._pool.ask_one(Q.pending_queues)
+            tallies = await self._pool.ask_one(Q.tallies)
+            dues = await self._pool.ask_one(Q.first_ends, keys=numbers(key for key, _, pending in tallies if pending))
             if ticks % FULL_LOOK_TICKS == 0:
                 for queue in await self._records.doomed():
                     self._doom(queue)
-                dues += await self._all_dues()
+                dues += await self._all_dues(key for key, _, _ in tallies)
         news = [at for key, at in dues if at is not None and self._circle.agenda.note(key, at)]
         if news:
             self._circle.signals.due(min(news))
 
-    async def _all_dues(self) -> Rows:
-        keys = [key for (key,) in await self._pool.ask_one(Q.tallied_queues)]
+    async def _all_dues(self, keys: Iterable[int]) -> Rows:
         queues = [queue for key in keys if (queue := self._directory.queue_of_key(key))]
         where = {
             "keys": numbers(queue.key for queue in queues),

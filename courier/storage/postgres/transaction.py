@@ -16,7 +16,7 @@ from courier.core.shards import OUTBOX
 from courier.storage.postgres import bundles, held, writing
 from courier.storage.postgres.arrays import numbers
 from courier.storage.postgres.link import Connection, Rows, Step, ask
-from courier.storage.postgres.marks import Marks
+from courier.storage.postgres.marks import Look, Marks
 from courier.storage.postgres.news import News
 from courier.storage.postgres.queries import FACTS, Q
 from courier.storage.postgres.rows import Row, read
@@ -79,8 +79,8 @@ class Transaction(News):
         self.connection = connection
         self.space = space
         self.events = Chronicle()
-        self.looked: set[int] = set()
-        """Queues that were looked through for what is ready."""
+        self.looked: dict[int, Look] = {}
+        """How queues were looked through for what is ready."""
         self.marks = marks or Marks()
         self.locked: set[int] = set()
         self.changes: dict[int, Change] = {}
@@ -335,7 +335,7 @@ class Transaction(News):
 
     @property
     def reached(self) -> set[int]:
-        return self.looked | {row.queue for row in self._rows.values()}
+        return self.looked.keys() | {row.queue for row in self._rows.values()}
 
     def _writes(self) -> list[Step]:
         steps = self._bundle_writes() + self._held_writes()

@@ -118,6 +118,7 @@ class Watch:
             await self._look(self._connection)
 
     async def _look(self, connection: Connection) -> None:
-        for (key,) in await (await connection.execute(Q.ready_queues)).fetchall():
-            self._circle.marks.doubt(key)
-            self._circle.signals.ready(key, MANY)
+        for key, ready, _ in await (await connection.execute(Q.tallies)).fetchall():
+            if ready:
+                self._circle.marks.doubt(key)
+                self._circle.signals.ready(key, MANY)

@@ -54,7 +54,7 @@ CREATE INDEX message_own_age ON message (queue, entered_at, seq) WHERE discard_a
 CREATE INDEX message_own_end ON message (queue, discard_at, seq) WHERE discard_at IS NOT NULL;
 CREATE INDEX message_given ON message (queue, id, seq) WHERE given;
 CREATE INDEX message_origin ON message (origin) WHERE origin IS NOT NULL;
-CREATE INDEX message_group ON message (queue, grp, seq) WHERE grp IS NOT NULL;
+CREATE INDEX message_group ON message (queue, grp, (seq + 0)) WHERE grp IS NOT NULL;  -- see queries.sql
 
 -- Messages that wait just as they came, several in a row: packed when they are sent, opened when somebody takes one of
 -- them. Only those are rows of their own in `message` that something has happened to, or that need an index. A row here
@@ -85,6 +85,8 @@ CREATE INDEX bundle_age ON bundle (queue, entered_at, seq);
 
 -- Messages that were taken out of bundles together and are leased under one number, which with the queue makes their
 -- receipts. A single message that something happens to leaves it: acked ones are gone, others become rows of `message`.
+-- Whoever knows the number says `queue + 0`, which only the primary key can help with: as long as the planner believes
+-- the table to be empty, any index that begins with the queue seems as good, and leads past all that is dead.
 CREATE TABLE held (
     queue      INTEGER NOT NULL,
     lease_no   INTEGER NOT NULL,
@@ -101,7 +103,7 @@ CREATE TABLE held (
     sizes      BYTEA NOT NULL,
     places     BYTEA,             -- which of the contents are theirs; all of them where nothing is said
     contents   BYTEA NOT NULL,
-    PRIMARY KEY (queue, lease_no)
+    PRIMARY KEY (lease_no, queue)
 ) WITH (
     toast_tuple_target = 8160,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
@@ -259,8 +261,8 @@ BEGIN
     PERFORM enter(space, known);
     kind := 0;
     FOR n IN 1 .. cardinality(ack_keys) LOOP
-        DELETE FROM held WHERE queue = ack_keys[n] AND lease_no = ack_nos[n] AND held.seqs = ack_seqs[n]
-            AND due_at > ack_ats[n] AND entered_at > ack_untils[n]
+        DELETE FROM held WHERE queue + 0 = ack_keys[n] AND lease_no = ack_nos[n] AND held.seqs = ack_seqs[n]
+            AND due_at + 0 > ack_ats[n] AND entered_at + 0 > ack_untils[n]
         RETURNING held.count, held.bytes, held.seqs, held.ids, held.sizes INTO count, bytes, seqs, ids, sizes;
         IF FOUND THEN
             place := n;

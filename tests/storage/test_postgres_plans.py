@@ -1,0 +1,83 @@
+"""How PostgreSQL carries out what it is asked: by entries of indexes, whatever it believes about the size of tables."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from courier.core.model import Draft
+from courier.storage.postgres.link import Connection, connect
+from courier.storage.postgres.queries import Q, load
+from courier.storage.postgres.store import PostgresStore
+from courier.storage.postgres.wire import _compiled
+from tests.support.engines import Rig
+
+GROWING = ("message", "bundle", "held", "fifo", "dedup")
+"""Tables that are empty one minute and full the next."""
+LEADING = {
+    "ack": "seq", "change_messages": "seq", "transfer_messages": "seq", "named": "seq", "claim": "due_at",
+    "held_facts": "lease_no", "held_whole": "lease_no", "change_held": "lease_no", "delete_held": "lease_no",
+    "delete_bundles": "seq", "read_dedup": "dedup_id", "drop_groups": "grp", "claim_groups": "grp",
+    "refresh_groups": "grp", "bundles_of": "seq", "due_held": "due_at",
+}  # fmt: skip
+"""What it takes to find few entries where a queue has many."""
+SCAN = re.compile(rf"Scan .*on ({'|'.join(GROWING)})\b")
+STANDS = ["new", "swept while empty", "swept while full"]
+TYPE = r"\(?\${}\)?::(\w+(?:\[\])?)"
+
+
+async def plan_of(connection: Connection, sql: str) -> list[str]:
+    """The one plan that a session makes for a statement, however often it is asked."""
+    text, names = _compiled(sql)
+    statement = text.decode()
+    kinds = [re.search(TYPE.format(number), statement) for number in range(1, len(names) + 1)]
+    types = ", ".join(kind[1] if kind else "unknown" for kind in kinds)
+    await connection.execute(f"PREPARE asked {f'({types})' if names else ''} AS {statement}".encode())
+    values = f"({', '.join(['NULL'] * len(names))})" if names else ""
+    plan = await (await connection.execute(f"EXPLAIN EXECUTE asked {values}".encode())).fetchall()
+    await connection.execute("DEALLOCATE asked")
+    return [str(line) for (line,) in plan]
+
+
+def from_end_to_end(plan: list[str]) -> Iterator[str]:
+    """Scans of a growing table that nothing leads through."""
+    for line, detail in zip(plan, [*plan[1:], ""], strict=True):
+        if SCAN.search(line) and not ("Index Cond" in detail or "TID Cond" in detail):
+            yield line.strip()
+
+
+@pytest.mark.parametrize("file", ["queries.sql", "porting.sql"])
+@pytest.mark.parametrize("stand", STANDS)
+async def test_no_query_goes_through_a_whole_table(node: Rig, file: str, stand: str) -> None:
+    store = node.store
+    assert isinstance(store, PostgresStore)
+    connection = await connect(store.url)
+    await bring_to(stand, node, connection)
+    queries = vars(load(file))
+    offenders = {name: list(from_end_to_end(await plan_of(connection, sql))) for name, sql in queries.items()}
+    assert len(offenders) > 5
+    assert {name: scans for name, scans in offenders.items() if scans} == {}
+    await connection.close()
+
+
+@pytest.mark.parametrize("stand", STANDS)
+async def test_what_is_named_is_found_by_its_name(node: Rig, stand: str) -> None:
+    store = node.store
+    assert isinstance(store, PostgresStore)
+    connection = await connect(store.url)
+    await bring_to(stand, node, connection)
+    plans = {name: await plan_of(connection, getattr(Q, name)) for name in LEADING}
+    conditions = {name: [line for line in plan if "Index Cond" in line] for name, plan in plans.items()}
+    strays = [name for name, column in LEADING.items() if not any(f"{column} " in line for line in conditions[name])]
+    assert strays == []
+    await connection.close()
+
+
+async def bring_to(stand: str, node: Rig, connection: Connection) -> None:
+    if stand == "swept while full":
+        await node.create("orders")
+        await node.send_all("orders", [Draft(body=b"x", id=str(n)) for n in range(300)] + [Draft(body=b"x")] * 300)
+        await node.receive("orders", limit=400)
+    if stand != "new":
+        for table in GROWING:
+            await connection.execute(f"VACUUM ANALYZE {table}".encode())
