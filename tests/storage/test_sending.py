@@ -1,5 +1,7 @@
 """What a sender says is kept to the letter; what it leaves open the queue decides."""
 
+import asyncio
+
 import pytest
 
 from courier.core.errors import BatchTooLarge, BodyTooLarge, Invalid, QueueNotFound
@@ -25,6 +27,29 @@ async def test_a_message_is_received_as_it_was_sent(rig: Rig) -> None:
     assert message.attributes == {"colour": "grün", "count": 3, "weight": 1.5, "fragile": True}
     assert (message.group, message.trace) == ("g", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
     assert (message.sent_at, message.entered_at) == (rig.now, rig.now)
+
+
+async def test_what_many_send_at_once_is_told_to_each_as_if_it_had_come_alone(rig: Rig) -> None:
+    """Calls may share a commit: of one queue and another, plain and not, of one message and of several."""
+    for name in ("orders", "bills"):
+        await rig.create(name)
+    calls: list[tuple[str, list[Draft]]] = []
+    for number in range(60):
+        drafts = [Draft(body=b"%d-%d" % (number, part)) for part in range(1 + number % 3)]
+        if number % 7 == 0:
+            drafts = [Draft(body=b"%d-0" % number, id=f"mine-{number}")]
+        calls.append(("bills" if number % 5 == 0 else "orders", drafts))
+    answers = await asyncio.gather(*(rig.send_all(name, drafts) for name, drafts in calls))
+    for name in ("orders", "bills"):
+        kept = {message.seq: (message.id, message.body) for message in await rig.browse(name)}
+        told = [
+            (one.seq, (one.id, draft.body))
+            for (target, drafts), answer in zip(calls, answers, strict=True)
+            for draft, one in zip(drafts, answer, strict=True)
+            if target == name and isinstance(one, Sent)
+        ]
+        assert dict(told) == kept
+        assert len(told) == len(kept) == sum(len(drafts) for target, drafts in calls if target == name)
 
 
 @pytest.mark.parametrize(

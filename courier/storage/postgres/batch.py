@@ -249,16 +249,22 @@ class Batch:
 
     def _send(self) -> None:
         seqs = iter(self._own_seqs)
-        for index, order in enumerate(self._orders):
-            if isinstance(order, Send) and order.catalog_version != self._catalog_version:
-                self._outcomes[index] = RoutesChanged()
-            elif isinstance(order, Send):
-                self._tx.events.extend(order.events)
-                intake = Intake(
-                    self._tx, self._directory, self._sealer, seqs=seqs, memory=self._memory, now=order.now,
-                    principal=order.principal,
-                )  # fmt: skip
-                self._outcomes[index] = intake.take_all(order.parcels, plain=order.plain)
+        sends = [(index, order) for index, order in enumerate(self._orders) if isinstance(order, Send)]
+        for _, alike in itertools.groupby(sends, key=_likeness):
+            run = list(alike)
+            first = run[0][1]
+            if first.catalog_version != self._catalog_version:
+                for index, _ in run:
+                    self._outcomes[index] = RoutesChanged()
+                continue
+            self._tx.events.extend(first.events)
+            intake = Intake(
+                self._tx, self._directory, self._sealer, seqs=seqs, memory=self._memory, now=first.now,
+                principal=first.principal,
+            )  # fmt: skip
+            taken = iter(intake.take_all([parcel for _, order in run for parcel in order.parcels], plain=first.plain))
+            for index, order in run:
+                self._outcomes[index] = list(itertools.islice(taken, order.weight))
 
     async def _receive(self) -> None:
         chosen: list[tuple[int, tuple[Queue, Receive]]] = []
@@ -280,3 +286,11 @@ class Batch:
         for index, order in enumerate(self._orders):
             if isinstance(order, Pass):
                 self._outcomes[index] = {key: dues[key] for key in order.keys if key in dues}
+
+
+def _likeness(numbered: tuple[int, Send]) -> tuple[object, ...]:
+    """What sends share that are taken at a stroke, as if one call had brought them; any other is like itself alone."""
+    index, order = numbered
+    if not order.plain or order.events:
+        return (index,)
+    return order.parcels[0].queue.key, order.now, order.principal, order.catalog_version
