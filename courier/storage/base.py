@@ -242,7 +242,7 @@ class Store(Protocol):
         """The seq of the newest message that was ever sent where the queue is."""
 
     async def advance(self, *, now: int) -> int | None:
-        """Apply what time has done to every queue; returns when there is more to do, if ever."""
+        """Apply what time has done to every queue; returns when there is more to do, if ever. Callers take turns."""
 
     # -- claims -----------------------------------------------------------------------------------------------
 

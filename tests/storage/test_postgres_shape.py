@@ -16,7 +16,7 @@ from courier.core.model import Ack, Draft, Lease, Settled, State
 from courier.storage.postgres import held, passing
 from courier.storage.postgres.bundles import MOST_BYTES, MOST_MESSAGES
 from courier.storage.postgres.marks import FULL_SECONDS, MARGIN_MS, Marks
-from courier.storage.postgres.pace import REST
+from courier.storage.postgres.pace import MOST_REST_SECONDS, REST
 from courier.storage.postgres.rows import Row
 from courier.storage.postgres.store import PostgresStore
 from courier.storage.postgres.transaction import Transaction
@@ -339,13 +339,23 @@ def test_after_a_long_look_from_the_front_it_is_long_until_the_next_even_if_some
     now = [100.0]
     marks = Marks(lambda: now[0])
     look = marks.claim(1)
-    now[0] += 1.0
+    now[0] += 0.5
     marks.claimed(1, look, ready=50_000, bundle=60_000)
-    now[0] += REST - 0.5
+    now[0] += REST * 0.5 - 0.5
     marks.doubt(1)
     assert not marks.claim(1).is_full
     assert marks.claim(2).is_full  # other queues are others
     now[0] += 0.5
+    assert marks.claim(1).is_full
+
+
+def test_however_long_a_look_took_it_is_made_again() -> None:
+    now = [100.0]
+    marks = Marks(lambda: now[0])
+    look = marks.claim(1)
+    now[0] += 60.0
+    marks.claimed(1, look, ready=50_000, bundle=60_000)
+    now[0] += MOST_REST_SECONDS
     assert marks.claim(1).is_full
 
 

@@ -36,6 +36,18 @@ async def until_idle(check: Callable[[], bool] = lambda: True) -> None:
     assert check()
 
 
+async def test_of_two_who_let_time_pass_neither_returns_before_it_is_done(rig: Rig) -> None:
+    await rig.create("orders")
+    await rig.send("orders", retention_ms=1_000)
+    rig.clock.advance(ms=1_000)
+
+    async def seen_afterwards() -> int:
+        await rig.store.advance(now=rig.now)
+        return len(await rig.events(EventKind.DISCARDED))
+
+    assert await asyncio.gather(seen_afterwards(), seen_afterwards()) == [1, 1]
+
+
 async def test_time_is_applied_when_something_is_due_and_not_before(rig: Rig) -> None:
     await rig.create("orders")
     watched = Watched(rig)

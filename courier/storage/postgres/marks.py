@@ -10,7 +10,7 @@ The longer that takes, the longer until it does so again.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from courier.storage.postgres.pace import REST
+from courier.storage.postgres.pace import rest_seconds
 
 MARGIN_MS = 100
 """How much earlier to begin; all that is in between may have to be stepped over in every look."""
@@ -64,7 +64,7 @@ class Marks:
         """The oldest that was there; none where there was nothing, which says as much as was known."""
         if look.is_full:
             ended = self._clock()
-            self._rest_until[key] = ended + REST * (ended - look.began)
+            self._rest_until[key] = ended + rest_seconds(ended - look.began)
         self._looks[key] = max(0, self._looks.get(key, 0) - 1)
         news = self._news.get(key)
         if ready is not None:
@@ -111,13 +111,5 @@ class Marks:
             kept.clear()
 
     def _all(self) -> tuple[dict[int, Any], ...]:
-        return (
-            self._full_at,
-            self._rest_until,
-            self._bundles,
-            self._ready,
-            self._due,
-            self._news,
-            self._looks,
-            self._spoilt,
-        )
+        where = self._full_at, self._rest_until, self._bundles, self._ready, self._due
+        return *where, self._news, self._looks, self._spoilt

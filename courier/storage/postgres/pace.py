@@ -5,6 +5,13 @@ from collections.abc import Callable, Iterator
 
 REST = 50
 """How many times as long as a look took there is none. A look is long where dead rows cannot be swept."""
+MOST_REST_SECONDS = 30.0
+"""A look may also have been long because the database was away for a moment."""
+
+
+def rest_seconds(took: float) -> float:
+    """How long not to look again after a look that took so many seconds."""
+    return min(REST * took, MOST_REST_SECONDS)
 
 
 class Pace:
@@ -25,4 +32,4 @@ class Pace:
             yield
         finally:
             ended = self._clock()
-            self._next_at = ended + REST * (ended - started)
+            self._next_at = ended + rest_seconds(ended - started)

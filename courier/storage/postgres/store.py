@@ -63,6 +63,7 @@ class PostgresStore(Claims, Stages):
     async def open(self, *, directory: Directory, signals: Signals) -> None:
         """Bring the schema up to date, or wait for the node that does; raises CannotOpen."""
         self._directory = directory
+        self._advancing = asyncio.Lock()
         self._circle = Circle(self.url, fresh_key().hex()[:16], directory, signals)
         self._circle.tell = self._pool.ask
         try:
@@ -324,6 +325,10 @@ class PostgresStore(Claims, Stages):
     # -- time -------------------------------------------------------------------------------------------------
 
     async def advance(self, *, now: int) -> int | None:
+        async with self._advancing:  # what another caller has begun is done, too, when this one returns
+            return await self._advance(now)
+
+    async def _advance(self, now: int) -> int | None:
         await self._forget_dedup(now)
         await self._finish_claims(now)
         await self._forget_stages(now)

@@ -65,6 +65,7 @@ class SqliteStore(Claims, Stages):
     async def open(self, *, directory: Directory, signals: Signals) -> None:
         """Take the directory, bring the schema up to date and load the figures; raises CannotOpen."""
         self._directory = directory
+        self._advancing = asyncio.Lock()
         self._lock = prepare(self.path)
         try:
             self._open_files()
@@ -388,6 +389,10 @@ class SqliteStore(Claims, Stages):
     # -- time -------------------------------------------------------------------------------------------------
 
     async def advance(self, *, now: int) -> int | None:
+        async with self._advancing:  # what another caller has begun is done, too, when this one returns
+            return await self._advance(now)
+
+    async def _advance(self, now: int) -> int | None:
         if self._commit.failure is not None:
             await self._commit.submit(lambda tx: None)  # tries to recover, or raises
         while (key := self._ledger.due(now)) is not None:
