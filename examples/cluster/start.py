@@ -33,6 +33,12 @@ def program(name: str) -> str:
     return found or sys.exit(f"{name} was not found; `make install-all` installs what is missing")
 
 
+def is_taken(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 class Database:
     """A PostgreSQL, reached through a socket. It refuses to run as root, so root lends it to another user."""
 
@@ -104,14 +110,10 @@ class Balancer:
         command = [program("nginx"), "-p", str(self._folder), "-c", str(config), "-e", "error.log"]
         self._process = subprocess.Popen(command)
         deadline = time.monotonic() + START_SECONDS
-        while not self._listens():
+        while not is_taken(self._port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"nginx did not start; see {self._folder / 'error.log'}")
             time.sleep(0.05)
-
-    def _listens(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGQUIT)  # finish what is in hand
@@ -134,6 +136,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--data", type=Path, default=Path("courier-cluster"))
     options = parser.parse_args()
+    if is_taken(options.port):
+        sys.exit(f"port {options.port} is taken by another program; choose one with --port")
     data = options.data.resolve()
     data.mkdir(parents=True, exist_ok=True)
     token = token_of(data)

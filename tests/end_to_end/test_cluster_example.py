@@ -77,3 +77,14 @@ def test_the_example_serves_through_its_balancer_and_survives_a_node(
     assert bodies == {f"{number}" for number in range(10)}
     program.terminate()
     assert program.wait(STOP_SECONDS) == 0
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path: Path) -> None:
+    data = tmp_path / "cluster"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        command = [sys.executable, START, "--port", str(port), "--data", str(data)]
+        program = subprocess.run(command, capture_output=True, text=True, check=False, timeout=STOP_SECONDS)
+    assert (program.returncode, program.stdout) == (1, "")
+    assert program.stderr == f"port {port} is taken by another program; choose one with --port\n"
+    assert not data.exists()
