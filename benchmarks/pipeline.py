@@ -32,7 +32,7 @@ def whole(bench: Bench) -> list[Row]:
     events = LARGE * bench.backlog
     data = simulated(bench, events)
     with session(bench) as spark, Courier(data) as server:
-        cpu = _Cpu(server.pid)
+        cpu = _Cpu()
         copy = cpu.of(lambda: _copy(spark, data / "archive", bench.new_data()))
         tables = cpu.of(lambda: _fill(spark, server, bench.new_data()))
         turns = alternate(copy, [tables], rounds=min(ROUNDS, bench.rounds))
@@ -131,24 +131,21 @@ def _continue_after(data: Path, segment: Segment) -> None:
 
 
 class _Cpu:
-    """Times what is done, and keeps the processor time of all who took part in the last of each."""
+    """Times what is done, and keeps the processor time of all who took part, children of this process, in the last of
+    each."""
 
-    def __init__(self, *others: int) -> None:
-        self._pids = (os.getpid(), *others)
+    def __init__(self) -> None:
         self._spent: dict[int, float] = {}
 
     def of(self, work: Callable[[], None]) -> Callable[[], float]:
         def timed() -> float:
-            before, started = self._now(), time.perf_counter()
+            before, started = tree_cpu_s(os.getpid()), time.perf_counter()
             work()
             elapsed = time.perf_counter() - started
-            self._spent[id(timed)] = self._now() - before
+            self._spent[id(timed)] = tree_cpu_s(os.getpid()) - before
             return elapsed
 
         return timed
 
     def last(self, timed: Callable[[], float]) -> float:
         return self._spent[id(timed)]
-
-    def _now(self) -> float:
-        return sum(tree_cpu_s(pid) for pid in self._pids)

@@ -17,7 +17,6 @@ from benchmarks.processes import TOKEN, Courier
 from courier.journal.schema import spark_schema
 from courier.spark.session import open_session, telling
 
-ROUNDS = 5
 WARM_UPS = 2
 """Turns of each before any counts: Java compiles, and compiles better, what it has run a few times."""
 
@@ -52,7 +51,7 @@ def read_stream(bench: Bench) -> list[Row]:
     data = simulated(bench, events)
     with session(bench) as spark, Courier(data) as server:
         options = {"url": server.url, "token": TOKEN}
-        ours = _Stream(bench, events, lambda: spark.readStream.format("courier").options(**options).load(), server.pid)
+        ours = _Stream(bench, events, lambda: spark.readStream.format("courier").options(**options).load())
         files = str(data / "archive")
         native = _Stream(bench, events, lambda: spark.readStream.schema(spark_schema()).parquet(files))
         for _ in range(WARM_UPS):
@@ -60,7 +59,7 @@ def read_stream(bench: Bench) -> list[Row]:
             ours()
         native.forget()
         ours.forget()
-        turns = alternate(native, [ours], rounds=min(ROUNDS, bench.rounds))
+        turns = alternate(native, [ours], rounds=bench.rounds)
     return [
         Row(
             name="spark-read",
@@ -84,24 +83,24 @@ def read_stream(bench: Bench) -> list[Row]:
 
 
 class _Stream:
-    """Events a second of a stream, from its start to its end; and the processor time of all who took part."""
+    """Events a second of a stream, from its start to its end; and the processor time of all who took part, who are
+    children of this process."""
 
-    def __init__(self, bench: Bench, events: int, read: Callable[[], DataFrame], *others: int) -> None:
+    def __init__(self, bench: Bench, events: int, read: Callable[[], DataFrame]) -> None:
         self._bench = bench
         self._events = events
         self._read = read
-        self._pids = (os.getpid(), *others)
         self._cpu_s: list[float] = []
         self._start_s: list[float] = []
         self._batches_s: list[float] = []
 
     def __call__(self) -> float:
-        before, started = self._cpu(), time.perf_counter()
+        before, started = tree_cpu_s(os.getpid()), time.perf_counter()
         writer = self._read().writeStream.format("noop").option("checkpointLocation", str(self._bench.new_data()))
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         elapsed = time.perf_counter() - started
-        self._cpu_s.append(self._cpu() - before)
+        self._cpu_s.append(tree_cpu_s(os.getpid()) - before)
         found = sum(progress.numInputRows for progress in query.recentProgress)
         if found < self._events:  # the server that serves them may have added its own start
             raise SystemExit(f"the stream gave {found} of {self._events} events")
@@ -129,9 +128,6 @@ class _Stream:
     @property
     def cpu_us(self) -> float:
         return median(self._cpu_s) * 1e6 / self._events
-
-    def _cpu(self) -> float:
-        return sum(tree_cpu_s(pid) for pid in self._pids)
 
 
 def tree_cpu_s(pid: int) -> float:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from courier.core.errors import Invalid, OffsetGone
 from courier.core.events import Entry
@@ -21,6 +21,15 @@ CHUNK = 4_000
 TRIES = 3
 LARGE = 50_000
 """Events of a segment that are worth a request of their own."""
+
+
+class Sealed(NamedTuple):
+    """A segment, and its file as it is."""
+
+    segment: Segment
+    size: int
+    """Bytes of the file. Not the segment's own: what was erased since then has made it smaller."""
+    pieces: AsyncIterator[bytes]
 
 
 class Past:
@@ -114,7 +123,7 @@ class Past:
                 offset = end
         yield arrow.END
 
-    async def sealed(self, *, start: int, stop: int) -> tuple[Segment, AsyncIterator[bytes]] | None:
+    async def sealed(self, *, start: int, stop: int) -> Sealed | None:
         """The segment that `start` is in, and its file, where sending it as it is pays: it is large and mostly wanted.
 
         Whoever reads it has the work of unpacking it, which the server is spared.
@@ -129,7 +138,8 @@ class Past:
             source = await asyncio.to_thread(self._archive.place.open, segment.name)
         except FileNotFoundError:
             return None  # it has grown too old; the usual way finds out what is left
-        return segment, _in_thread(segments.read_pieces(source))
+        size = await asyncio.to_thread(source.size)
+        return Sealed(segment, size, _in_thread(segments.read_pieces(source, size)))
 
     def _parts(
         self,
@@ -196,7 +206,7 @@ class History:
         """The events of offsets `start` up to `stop`, of one shard, that are selected, as an Arrow stream."""
         return self._past(start).stream(start=start, stop=stop, selection=selection, columns=columns, chunk=chunk)
 
-    async def sealed(self, *, start: int, stop: int) -> tuple[Segment, AsyncIterator[bytes]] | None:
+    async def sealed(self, *, start: int, stop: int) -> Sealed | None:
         """The file of the segment that `start` is in, where sending it as it is pays."""
         return await self._past(start).sealed(start=start, stop=stop)
 

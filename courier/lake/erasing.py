@@ -11,8 +11,7 @@ import msgspec
 from courier.clock import fresh_key
 from courier.journal import segments
 from courier.journal.place import Place
-from courier.journal.schema import REPEATING
-from courier.journal.segments import RANGED, Segment
+from courier.journal.segments import FILE_OPTIONS, Segment
 from courier.lake import delta
 from courier.lake.blanking import LOOKED_AT, Found, Wanted, blank, find
 from courier.lake.tables import DEAD_LETTERS, DELTA_LOG, EVENTS, MESSAGES, Lake
@@ -88,8 +87,7 @@ def _erase_segment(place: Place, segment: Segment, wanted: Wanted, found: Found)
     draft = place.create(f"{segment.start:020d}-erasing")
     try:
         with place.open(segment.name) as source, pq.ParquetFile(source) as file:
-            options = {"compression": "zstd", "use_dictionary": REPEATING, "write_statistics": RANGED}
-            offsets = _copy(file, draft.sink, wanted, found, options)
+            offsets = _copy(file, draft.sink, wanted, found, FILE_OPTIONS)
         draft.publish(segment.name)
     except BaseException:
         draft.abandon()

@@ -13,6 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.util import is_remote_only
 
+from courier.spark import starting
+
 Session = SparkSession
 """For those who only pass it on, and must not load Spark to say what it is."""
 
@@ -62,6 +64,7 @@ def open_session(where: str = LOCAL, *, name: str = "courier", conf: Mapping[str
     """
     _require_answer(where)
     settings = _settings_for(where) | dict(conf or {})
+    lent = dict(ENVIRON) if where.startswith("local") else {}
     if where.startswith(REMOTE):
         builder = SparkSession.builder.remote(where)
         settings = {key: value for key, value in settings.items() if key.startswith(RUNTIME)}
@@ -71,11 +74,12 @@ def open_session(where: str = LOCAL, *, name: str = "courier", conf: Mapping[str
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever `python3` there is
         if where.startswith("local") and (home := _light_home()) is not None:
             settings = _hidden_core(home) | settings
+            lent |= starting.variables(home)
         builder = SparkSession.builder.master(where).appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        with _lent(ENVIRON if where.startswith("local") else {}):
+        with _lent(lent):
             return builder.getOrCreate()
     except Exception as error:  # from the JVM, from its gateway, or from the network: nothing else runs in there
         raise NoSpark(f"Spark does not start on {where}: {reason_of(error)}") from error

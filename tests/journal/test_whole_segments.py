@@ -11,6 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from courier.cli.simulating import make
 from courier.journal.schema import NAMES
+from courier.journal.segments import read_pieces
 from courier.spark.journal import ARROW, PARQUET, PREFIX, Journal, Wanted
 from courier.spark.options import read_options
 from courier.spark.source import StreamReader
@@ -61,6 +62,21 @@ def test_only_who_wants_most_of_a_large_segment_gets_its_file(server: ServerProc
     assert kind_of(server, f"{everything}&tenant=acme") == ARROW
     assert kind_of(server, "from=0&limit=40000") == ARROW
     assert kind_of(server, f"from={EVENTS - 20_000}&limit=20000") == ARROW
+
+
+def test_a_file_comes_with_its_length_and_as_it_is(server: ServerProcess) -> None:
+    url = f"{server.url}{PREFIX}/events?from=0&limit={EVENTS}"
+    answer = server.session.get(url, headers={"Accept": ANY}, timeout=30)
+    (file,) = (path for path in server.data.glob("archive/*.parquet") if path.name.startswith("0" * 20))
+    assert int(answer.headers["content-length"]) == file.stat().st_size
+    assert answer.content == file.read_bytes()
+
+
+def test_a_file_that_ends_too_early_does_not_pass_for_whole() -> None:
+    pieces = read_pieces(pa.BufferReader(b"PAR1"), 5)
+    assert next(pieces) == b"PAR1"
+    with pytest.raises(OSError, match="1 bytes too early"):
+        next(pieces)
 
 
 def test_tasks_begin_and_end_where_segments_do_and_share_none(tmp_path: Path) -> None:

@@ -83,10 +83,9 @@ async def _segment(call: Call, reading: Reading) -> Reply | None:
     found = await call.services.history.sealed(start=reading.start, stop=reading.stop)
     if found is None:
         return None
-    segment, pieces = found
-    numbers = {NEXT: min(reading.stop, segment.end), FIRST: segment.start}
+    numbers = {NEXT: min(reading.stop, found.segment.end), FIRST: found.segment.start, "content-length": found.size}
     headers = ((name.encode(), b"%d" % number) for name, number in numbers.items())
-    return Reply(200, pieces, (PARQUET_TYPE, *headers))
+    return Reply(200, found.pieces, (PARQUET_TYPE, *headers))
 
 
 def _takes_parquet(call: Call, query: wire.EventsQuery) -> bool:
