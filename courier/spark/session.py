@@ -37,6 +37,9 @@ computes nothing: threads of numpy's own would only look for work, each with a c
 UNCHECKED = ("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false")
 """Arrow looks twice at each value that it gives out; these come from Spark's own workers, which have checked them."""
 
+LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+"""Where Linux says whether it gives memory in large pages: to all, to those who ask, or never."""
+
 
 class NoSpark(Exception):
     """Spark cannot be started; the text says why, and what it needs."""
@@ -197,9 +200,20 @@ def java_options(*more: str) -> str:
     return " ".join((f"-Dlog4j2.configurationFile=file:{LOG4J}", *UNCHECKED, *more))
 
 
+def _large_pages() -> list[str]:
+    """Rows are made and dropped by the gigabyte, which is cheaper in a heap of large pages; a JVM that is refused them
+    would complain."""
+    try:
+        given = "[never]" not in LARGE_PAGES.read_text()
+    except OSError:
+        given = False
+    return ["-XX:+UseTransparentHugePages"] if given else []
+
+
 def _on_this_machine() -> dict[str, str]:
     cores = str(os.cpu_count() or 1)
     return {
+        "spark.driver.extraJavaOptions": java_options(*_large_pages()),
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from courier.spark import session
 from courier.spark.session import reason_of
 from tests.support.server import ServerProcess, environ
 from tests.support.spark import CLIENT
@@ -34,6 +35,18 @@ def test_the_reason_of_a_failure_is_what_courier_said_inside_it() -> None:
     assert reason_of(RuntimeError(trace)) == "offsets 0 to 9 are no longer kept"
     assert reason_of(RuntimeError("\n no master \n at line 1")) == "no master"
     assert reason_of(RuntimeError()) == "RuntimeError"
+
+
+@pytest.mark.parametrize(
+    ("told", "asked"), [("always [madvise] never", True), ("[always] madvise never", True), ("always [never]", False)]
+)
+def test_large_pages_are_asked_for_where_they_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, asked: bool
+) -> None:
+    monkeypatch.setattr(session, "LARGE_PAGES", tmp_path / "enabled")
+    assert session._large_pages() == []
+    (tmp_path / "enabled").write_text(told)
+    assert bool(session._large_pages()) == asked
 
 
 @pytest.mark.slow
