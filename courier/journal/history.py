@@ -28,7 +28,7 @@ class Sealed(NamedTuple):
 
     segment: Segment
     size: int
-    """Bytes of the file. Not the segment's own: what was erased since then has made it smaller."""
+    """Bytes of the file. Not the segment's own: it may have been written anew, without what was erased."""
     pieces: AsyncIterator[bytes]
 
 

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from courier.clock import fresh_key
+
 RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 """The module that Spark runs for each stream of a Python data source."""
 STARTER = "STREAM_STARTER"
@@ -66,8 +68,8 @@ def _command(folder: Path) -> Path:
 def _starter() -> Starter:
     """One for all sessions of this process, which share a JVM as well."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind("")  # Linux finds a name
-        name = listener.getsockname().removeprefix(b"\0").decode()
+        name = f"courier-starter-{fresh_key().hex()}"  # one that nobody has again when this one is gone
+        listener.bind("\0" + name)
         listener.listen()
         command = [sys.executable, "-u", "-m", f"{__name__}.serve", str(listener.fileno())]
         process = subprocess.Popen(  # noqa: S603 - this Python, and a number
