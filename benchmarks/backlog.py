@@ -8,7 +8,7 @@ from benchmarks.bench import Bench
 from benchmarks.client import Client
 from benchmarks.measure import Row, alternate
 from benchmarks.processes import Courier
-from courier.storage.sqlite.connection import PRAGMAS
+from couriermq.storage.sqlite.connection import PRAGMAS
 
 FEW = 1_000
 BATCH = 100

@@ -8,9 +8,9 @@ from statistics import median
 from benchmarks.bench import Bench
 from benchmarks.client import BODY
 from benchmarks.measure import Row, alternate
-from courier.core.model import Ack, Draft, Queue
-from courier.storage.base import Parcel, Store
-from courier.storage.sqlite import SqliteStore
+from couriermq.core.model import Ack, Draft, Queue
+from couriermq.storage.base import Parcel, Store
+from couriermq.storage.sqlite import SqliteStore
 
 BATCH = 100
 BATCHES = 200

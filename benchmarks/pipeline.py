@@ -12,13 +12,13 @@ from benchmarks.bench import Bench
 from benchmarks.measure import Row, alternate
 from benchmarks.processes import TOKEN, Courier
 from benchmarks.spark import session, simulated, tree_cpu_s
-from courier.core.events import Event
-from courier.journal.place import LocalPlace
-from courier.journal.segments import Segment, chain, read_entries
-from courier.journal.simulating import SEGMENT_EVENTS
-from courier.spark.journal import Journal
-from courier.spark.pipeline import Job, run
-from courier.storage.sqlite import care
+from couriermq.core.events import Event
+from couriermq.journal.place import LocalPlace
+from couriermq.journal.segments import Segment, chain, read_entries
+from couriermq.journal.simulating import SEGMENT_EVENTS
+from couriermq.spark.journal import Journal
+from couriermq.spark.pipeline import Job, run
+from couriermq.storage.sqlite import care
 
 ROUNDS = 2
 SMALL, LARGE = 1, 10

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.bench import Bench
 from benchmarks.measure import Row, alternate
 from benchmarks.processes import TOKEN, Courier
-from courier.journal.schema import spark_schema
-from courier.spark.session import open_session, telling
+from couriermq.journal.schema import spark_schema
+from couriermq.spark.session import open_session, telling
 
 WARM_UPS = 2
 """Turns of each before any counts: Java compiles, and compiles better, what it has run a few times."""
@@ -36,7 +36,7 @@ def session(bench: Bench) -> Iterator[SparkSession]:
 def simulated(bench: Bench, events: int) -> Path:
     """A data directory whose archive holds so many events that never happened."""
     data = bench.new_data()
-    command = [sys.executable, "-m", "courier.cli", "simulate", "--events", str(events), "--data", str(data)]
+    command = [sys.executable, "-m", "couriermq.cli", "simulate", "--events", str(events), "--data", str(data)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return data
 

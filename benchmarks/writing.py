@@ -24,7 +24,7 @@ ROWS = 100_000
 
 def stream_write(bench: Bench) -> list[Row]:
     """What a query takes from the first trigger to the last, its start left out: that is Spark's own."""
-    from courier.spark.session import open_session  # noqa: PLC0415 - an extra that the other rows do without
+    from couriermq.spark.session import open_session  # noqa: PLC0415 - an extra that the other rows do without
 
     batch = bench.file({"messages": [{"body": BODY}] * 100})
     request = Request("POST", f"{QUEUES}/orders/messages", batch, messages=100)

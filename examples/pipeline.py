@@ -2,7 +2,7 @@
 
     COURIER_URL=http://127.0.0.1:8080 COURIER_TOKEN=<root token> python examples/pipeline.py
 
-Needs `courier[spark]` and Java 17 or newer. Editors that know `# %%` run it cell by cell, like a notebook. The lake is
+Needs `couriermq[spark]` and Java 17 or newer. Editors that know `# %%` run it cell by cell, like a notebook. The lake is
 made in a folder of its own, which is removed at the end.
 """
 
@@ -37,7 +37,7 @@ def call(method: str, path: str, document: Any = None) -> Any:
 
 def courier(*arguments: str) -> str:
     """The command line, with the lake of this walk."""
-    command = [sys.executable, "-m", "courier.cli", *arguments]
+    command = [sys.executable, "-m", "couriermq.cli", *arguments]
     done = subprocess.run(
         command, env=os.environ | {"COURIER_LAKE": str(lake)}, stdout=subprocess.PIPE, text=True, check=True
     )

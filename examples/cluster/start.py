@@ -80,7 +80,7 @@ class Node:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "port").unlink(missing_ok=True)
         with (self.folder / "log").open("ab") as log:
-            command = [sys.executable, "-m", "courier.cli", "serve"]
+            command = [sys.executable, "-m", "couriermq.cli", "serve"]
             self.process = subprocess.Popen(command, env=self._environ, stdout=log, stderr=log)
         deadline = time.monotonic() + START_SECONDS
         while not (self.folder / "port").exists():

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import courier.core.errors
-import courier.web.errors  # its errors belong to the same tree
-from courier.config import Settings
-from courier.core.errors import CourierError, TooManyRequests, Unavailable
-from courier.web.call import ANONYMOUS, Call
+import couriermq.core.errors
+import couriermq.web.errors  # its errors belong to the same tree
+from couriermq.config import Settings
+from couriermq.core.errors import CourierError, TooManyRequests, Unavailable
+from couriermq.web.call import ANONYMOUS, Call
 from tests.support.source import PACKAGE
 
 FOLDER = PACKAGE / "dialects"
@@ -28,7 +28,7 @@ def leaves(root: type[CourierError]) -> Iterator[type[CourierError]]:
 
 
 def dialect_named(name: str) -> Any:
-    return importlib.import_module(f"courier.dialects.{name}").dialect(Settings())
+    return importlib.import_module(f"couriermq.dialects.{name}").dialect(Settings())
 
 
 def example_of(error: type[CourierError]) -> CourierError:
@@ -56,7 +56,7 @@ def test_the_tree_in_the_docstring_names_every_error_of_the_core() -> None:
     missing = [
         leaf.__name__
         for leaf in LEAVES
-        if leaf.__module__ == "courier.core.errors" and leaf.__name__ not in (courier.core.errors.__doc__ or "")
+        if leaf.__module__ == "couriermq.core.errors" and leaf.__name__ not in (couriermq.core.errors.__doc__ or "")
     ]
     assert missing == []
 

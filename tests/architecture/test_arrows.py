@@ -86,7 +86,7 @@ PURE = {
 
 
 def part_of(name: str) -> str:
-    """`courier.storage.sqlite.store` belongs to `storage.sqlite`; what lies in the package root belongs to no part."""
+    """`couriermq.storage.sqlite.store` belongs to `storage.sqlite`; what lies in the package root belongs to no part."""
     first, *rest = [*name.split(".")[1:], ""]
     if not (PACKAGE / first).is_dir() and not (PACKAGE / f"{first}.py").is_file():
         return ""
@@ -112,7 +112,7 @@ def _covers(wanted: str, target: str) -> bool:
 
 
 def wrong_arrows(module: Module) -> list[str]:
-    ours = [name for name in imports_of(module) if name.split(".")[0] == "courier"]
+    ours = [name for name in imports_of(module) if name.split(".")[0] == "couriermq"]
     return [target for target in ours if not allowed(module.name, target)]
 
 
@@ -128,8 +128,8 @@ def test_modules_import_only_what_stands_further_in() -> None:
 
 
 def test_the_core_imports_no_clock_no_randomness_and_no_io() -> None:
-    core = [module for module in modules() if module.name.startswith("courier.core")]
-    outside = {name.split(".")[0] for module in core for name in imports_of(module)} - {"courier"}
+    core = [module for module in modules() if module.name.startswith("couriermq.core")]
+    outside = {name.split(".")[0] for module in core for name in imports_of(module)} - {"couriermq"}
     assert outside - PURE == set()
 
 
@@ -139,7 +139,7 @@ def test_nothing_that_the_server_needs_imports_spark() -> None:
     offenders = [
         module.name
         for module in modules()
-        if not module.name.startswith(("courier.spark", "courier.cli"))
+        if not module.name.startswith(("couriermq.spark", "couriermq.cli"))
         and loads_spark & {name.split(".")[0] for name in imports_of(module)}
     ]
     assert offenders == []
@@ -153,20 +153,20 @@ def test_no_module_shadows_the_standard_library() -> None:
 @pytest.mark.parametrize(
     ("module", "target", "expected"),
     [
-        ("courier.core.retry", "courier.core.model", True),
-        ("courier.core.retry", "courier.clock", False),
-        ("courier.storage.sqlite.store", "courier.telemetry.histogram.Histogram", True),
-        ("courier.storage.sqlite.store", "courier.telemetry.traffic", False),
-        ("courier.dialects.native.routes", "courier.__version__", True),
-        ("courier.storage.sqlite.store", "courier.storage.base", True),
-        ("courier.storage.sqlite.store", "courier.storage.engine", False),
-        ("courier.storage.sqlite.store", "courier.broker", False),
-        ("courier.dialects.native.routes", "courier.broker", True),
-        ("courier.dialects.native.routes", "courier.storage.base", False),
-        ("courier.dialects.native.routes", "courier.dialects.cloudflare.wire", False),
-        ("courier.broker", "courier.dialects.native.wire", False),
-        ("courier.server", "courier.storage.sqlite.store", True),
-        ("courier.server", "courier.cli.main", False),
+        ("couriermq.core.retry", "couriermq.core.model", True),
+        ("couriermq.core.retry", "couriermq.clock", False),
+        ("couriermq.storage.sqlite.store", "couriermq.telemetry.histogram.Histogram", True),
+        ("couriermq.storage.sqlite.store", "couriermq.telemetry.traffic", False),
+        ("couriermq.dialects.native.routes", "courier.__version__", True),
+        ("couriermq.storage.sqlite.store", "couriermq.storage.base", True),
+        ("couriermq.storage.sqlite.store", "couriermq.storage.engine", False),
+        ("couriermq.storage.sqlite.store", "couriermq.broker", False),
+        ("couriermq.dialects.native.routes", "couriermq.broker", True),
+        ("couriermq.dialects.native.routes", "couriermq.storage.base", False),
+        ("couriermq.dialects.native.routes", "couriermq.dialects.cloudflare.wire", False),
+        ("couriermq.broker", "couriermq.dialects.native.wire", False),
+        ("couriermq.server", "couriermq.storage.sqlite.store", True),
+        ("couriermq.server", "couriermq.cli.main", False),
     ],
 )
 def test_the_table_says_what_the_design_says(module: str, target: str, expected: bool) -> None:

@@ -32,9 +32,9 @@ SERVER = {
     [
         (
             SERVER,
-            "import pyspark_courier, courier.spark.pipeline; assert pyspark_courier.DefaultSource.name() == 'courier'",
+            "import pyspark_courier, couriermq.spark.pipeline; assert pyspark_courier.DefaultSource.name() == 'courier'",
         ),
-        ({"pyspark", "py4j", "pandas"}, "import courier.server, courier.cli.pipeline"),
+        ({"pyspark", "py4j", "pandas"}, "import couriermq.server, couriermq.cli.pipeline"),
     ],
     ids=["connector", "server"],
 )
@@ -44,5 +44,5 @@ def test_it_loads_without_the_other(missing: set[str], script: str) -> None:
 
 
 def test_the_server_starts_without_pyarrow_in_memory() -> None:
-    script = "import sys, courier.server; sys.exit('pyarrow' in sys.modules)"
+    script = "import sys, couriermq.server; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

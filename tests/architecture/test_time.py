@@ -1,4 +1,4 @@
-"""Time and randomness enter through `courier.clock` and nowhere else, in Python and in SQL."""
+"""Time and randomness enter through `couriermq.clock` and nowhere else, in Python and in SQL."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.source import Module, attribute_uses, imports_of, modules, sql_files, string_constants
 
-CLOCK = "courier.clock"
+CLOCK = "couriermq.clock"
 OTHERS = [module for module in modules() if module.name != CLOCK]
 
 DICE = {"random", "secrets", "uuid"}

@@ -2,11 +2,11 @@
 
 import pytest
 
-from courier.auth.gate import BAD_CREDENTIAL_BURST, open_gate
-from courier.clock import FakeClock
-from courier.core.errors import TooManyRequests, Unauthenticated
-from courier.core.model import Action, Scope
-from courier.web.call import ANONYMOUS, Call
+from couriermq.auth.gate import BAD_CREDENTIAL_BURST, open_gate
+from couriermq.clock import FakeClock
+from couriermq.core.errors import TooManyRequests, Unauthenticated
+from couriermq.core.model import Action, Scope
+from couriermq.web.call import ANONYMOUS, Call
 from tests.support.inprocess import ROOT_TOKEN, courier_app
 
 HOUR = 3_600_000

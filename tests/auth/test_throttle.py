@@ -1,7 +1,7 @@
 """Token buckets."""
 
-from courier.auth import throttle
-from courier.auth.throttle import Throttle
+from couriermq.auth import throttle
+from couriermq.auth.throttle import Throttle
 
 
 def test_a_burst_is_free_and_then_the_rate_holds():

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from courier.auth.tokens import AccessTokens
+from couriermq.auth.tokens import AccessTokens
 
 KEY, SECRET = b"k" * 32, b"s" * 32
 TTL = 60_000

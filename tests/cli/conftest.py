@@ -17,7 +17,7 @@ from tests.support.server import ServerProcess, start_server
 
 BYTECODE = tempfile.TemporaryDirectory(prefix="courier-bytecode-")
 """A command is started hundreds of times here, and compiled once, whatever the surrounding environment says."""
-COMMAND = [sys.executable, "-m", "courier.cli"]
+COMMAND = [sys.executable, "-m", "couriermq.cli"]
 PATIENCE_S = 60
 
 

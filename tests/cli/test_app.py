@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from courier.cli.app import COMMANDS, build, main
-from courier.cli.exits import Exit
+from couriermq.cli.app import COMMANDS, build, main
+from couriermq.cli.exits import Exit
 
-HEAVY = {"pyarrow", "uvicorn", "uvloop", "aiohttp", "courier.server"}
+HEAVY = {"pyarrow", "uvicorn", "uvloop", "aiohttp", "couriermq.server"}
 
 
 def test_help_loads_nothing_heavy() -> None:
-    program = "import sys; from courier.cli import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    program = "import sys; from couriermq.cli import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     for arguments in (["--help"], ["queues", "--help"], ["serve", "--help"], ["version"]):
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
         assert HEAVY.isdisjoint(done.stderr.split()), arguments
@@ -100,7 +100,7 @@ def test_an_interrupt_is_quiet(capsys: pytest.CaptureFixture[str], monkeypatch: 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("courier.cli.client.Client.request", interrupt)
+    monkeypatch.setattr("couriermq.cli.client.Client.request", interrupt)
     assert main(["queues", "list"]) == Exit.INTERRUPTED
     assert capsys.readouterr() == ("", "")
 
@@ -108,7 +108,7 @@ def test_an_interrupt_is_quiet(capsys: pytest.CaptureFixture[str], monkeypatch: 
 def test_an_output_that_is_full_is_told_in_one_sentence() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "courier.cli", "version"],
+            [sys.executable, "-m", "couriermq.cli", "version"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

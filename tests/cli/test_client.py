@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from courier.cli import client as client_module
-from courier.cli.client import Client, Refused, Unreachable, body_of, route
-from courier.cli.exits import Exit
+from couriermq.cli import client as client_module
+from couriermq.cli.client import Client, Refused, Unreachable, body_of, route
+from couriermq.cli.exits import Exit
 
 PROBLEM = "application/problem+json"
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from courier.cli.lakes import only_writer
-from courier.journal.schema import journal_schema
-from courier.lake.blanking import Found, Wanted, blank, find
-from courier.lake.erasing import _erase_file, ranges
-from courier.lake.tables import Lake
+from couriermq.cli.lakes import only_writer
+from couriermq.journal.schema import journal_schema
+from couriermq.lake.blanking import Found, Wanted, blank, find
+from couriermq.lake.erasing import _erase_file, ranges
+from couriermq.lake.tables import Lake
 from tests.cli.conftest import Courier
 from tests.support.lakes import put, read_journal, write_tables
 from tests.support.server import ServerProcess, start_server
@@ -86,7 +86,7 @@ def test_a_file_that_the_pipeline_replaces_meanwhile_is_taken_up_anew(
 ) -> None:
     rows = [{"offset": 1, "tenant": "default", "queue": "orders", "seq": 1, "message_id": "m1"}]
     path = put(tmp_path, "messages", rows)
-    from courier.lake import erasing
+    from couriermq.lake import erasing
 
     rewrite, calls = erasing._rewrite, []
 

@@ -9,8 +9,8 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from courier.cli import exporting
-from courier.cli.app import main
+from couriermq.cli import exporting
+from couriermq.cli.app import main
 from tests.cli.conftest import Courier
 from tests.support.server import ServerProcess
 

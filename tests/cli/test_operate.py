@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from courier import __version__
+from couriermq import __version__
 from tests.cli.conftest import Courier
 from tests.support.server import ServerProcess, start_server
 

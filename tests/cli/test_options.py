@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from courier.cli.credentials import read_scopes
-from courier.cli.exits import Exit, Failure
-from courier.cli.options import read_attributes, read_pairs
-from courier.cli.rules import read_rule, show_rule
-from courier.cli.settings import Wishes, setting_facts
-from courier.core.model import Attribute, QueueSettings, Rule
-from courier.core.routing import check_rule, matches
+from couriermq.cli.credentials import read_scopes
+from couriermq.cli.exits import Exit, Failure
+from couriermq.cli.options import read_attributes, read_pairs
+from couriermq.cli.rules import read_rule, show_rule
+from couriermq.cli.settings import Wishes, setting_facts
+from couriermq.core.model import Attribute, QueueSettings, Rule
+from couriermq.core.routing import check_rule, matches
 
 
 @pytest.mark.parametrize(

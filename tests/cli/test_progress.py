@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from courier.cli.progress import Progress
+from couriermq.cli.progress import Progress
 
 
 class Watch:
@@ -56,7 +56,7 @@ def test_a_job_that_fails_says_how_far_it_came(capsys: pytest.CaptureFixture[str
 def test_people_get_a_bar_with_its_rate_on_standard_error() -> None:
     script = """
 import time
-from courier.cli.progress import Progress
+from couriermq.cli.progress import Progress
 with Progress("exporting", unit="message", total=2_000) as progress:
     for _ in range(20):
         progress.advance(100, batch=3)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.cli.quantities import read_duration, read_size, show_age, show_count, show_duration, show_size
-from courier.core.model import DAY, HOUR, MINUTE, SECOND
+from couriermq.cli.quantities import read_duration, read_size, show_age, show_count, show_duration, show_size
+from couriermq.core.model import DAY, HOUR, MINUTE, SECOND
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from courier.cli.following import Wanted, event_line
-from courier.cli.screen import Column, Screen, Styled, aligned, drawn, harmless, one_line
-from courier.cli.sending import BATCH_BYTES, BATCH_COUNT, Draft, batches
+from couriermq.cli.following import Wanted, event_line
+from couriermq.cli.screen import Column, Screen, Styled, aligned, drawn, harmless, one_line
+from couriermq.cli.sending import BATCH_BYTES, BATCH_COUNT, Draft, batches
 
 
 def test_a_body_cannot_move_the_cursor_or_ring_the_bell() -> None:

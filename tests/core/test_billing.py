@@ -5,10 +5,10 @@ import json
 import pyarrow as pa
 import pytest
 
-from courier.core.billing import UNIT_BYTES, billable_units
-from courier.core.events import Event, EventKind
-from courier.dialects.anypoint import figures
-from courier.dialects.anypoint.table_history import _usage
+from couriermq.core.billing import UNIT_BYTES, billable_units
+from couriermq.core.events import Event, EventKind
+from couriermq.dialects.anypoint import figures
+from couriermq.dialects.anypoint.table_history import _usage
 
 SIZES = (0, 1, UNIT_BYTES - 1, UNIT_BYTES, UNIT_BYTES + 1, 10 * UNIT_BYTES, 10 * UNIT_BYTES + 1)
 UNITS = (1, 1, 1, 1, 2, 10, 11)

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.core import chronicle as chronicles
-from courier.core.chronicle import Chronicle, Commit, entries_of, unpack, unpack_runs
-from courier.core.events import Entry, Event, EventKind
-from courier.core.model import Queue
-from courier.storage.checking import commit_finding
+from couriermq.core import chronicle as chronicles
+from couriermq.core.chronicle import Chronicle, Commit, entries_of, unpack, unpack_runs
+from couriermq.core.events import Entry, Event, EventKind
+from couriermq.core.model import Queue
+from couriermq.storage.checking import commit_finding
 
 QUEUE = Queue(key=1, id="q1", tenant="default", name="orders")
 

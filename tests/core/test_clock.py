@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.clock import ID_ALPHABET, ID_LENGTH, FakeClock, SystemClock, mint_id
+from couriermq.clock import ID_ALPHABET, ID_LENGTH, FakeClock, SystemClock, mint_id
 
 
 async def settle_down() -> None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from courier.core.duties import DELIVERY, DUTIES, delivery_to, owner
+from couriermq.core.duties import DELIVERY, DUTIES, delivery_to, owner
 
 NODES = [-2_000_000_000, -1_999_999_999, -1_500_000_000]
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.core import limits
-from courier.core.errors import BodyTooLarge, Invalid
-from courier.core.model import Draft, Queue, QueueSettings
+from couriermq.core import limits
+from couriermq.core.errors import BodyTooLarge, Invalid
+from couriermq.core.model import Draft, Queue, QueueSettings
 
 QUEUE = Queue(key=1, id="q", tenant="t", name="orders", settings=QueueSettings(max_body_bytes=10))
 ALNUM = string.ascii_letters + string.digits

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from courier.catalog import KINDS
-from courier.core.model import (
+from couriermq.catalog import KINDS
+from couriermq.core.model import (
     Action,
     Binding,
     Counters,

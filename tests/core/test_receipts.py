@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from courier.core.receipts import Sealer
+from couriermq.core.receipts import Sealer
 
 KEY = b"k" * 32
 URL_SAFE = string.ascii_letters + string.digits + "-_"

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.core.model import QueueSettings
-from courier.core.retry import EXHAUSTED, Again, Expired, after_failure, discard_at
+from couriermq.core.model import QueueSettings
+from couriermq.core.retry import EXHAUSTED, Again, Expired, after_failure, discard_at
 
 instants = st.integers(0, 50)
 durations = st.integers(0, 20)

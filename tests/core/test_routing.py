@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.core.errors import Invalid
-from courier.core.model import Attribute, Matcher, Rule, RuleType
-from courier.core.routing import NUMBER, VALUES, check_rule, matches
+from couriermq.core.errors import Invalid
+from couriermq.core.model import Attribute, Matcher, Rule, RuleType
+from couriermq.core.routing import NUMBER, VALUES, check_rule, matches
 
 ABSENT = None
 Meaning = Callable[[Any, Any], bool]

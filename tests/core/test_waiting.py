@@ -5,8 +5,8 @@ from collections.abc import Coroutine
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.waiting import Arrivals
+from couriermq.clock import FakeClock
+from couriermq.waiting import Arrivals
 
 QUEUE, OTHER = 1, 2
 

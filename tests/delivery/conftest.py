@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.events import Event
-from courier.core.model import Counters, Draft, Listener, ListenerSettings, Queue, Sent
-from courier.delivery import DeliveryAttempt, Health
+from couriermq.clock import FakeClock
+from couriermq.core.events import Event
+from couriermq.core.model import Counters, Draft, Listener, ListenerSettings, Queue, Sent
+from couriermq.delivery import DeliveryAttempt, Health
 from tests.support.inprocess import InProcess, courier_app
 from tests.support.receiver import PATIENCE_S, Receiver, receiving, until
 from tests.support.stores import engine, on_every_engine

@@ -5,10 +5,10 @@ import base64
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.errors import Invalid
-from courier.core.model import MINUTE, ListenerSettings
-from courier.delivery import Outcome
+from couriermq.clock import FakeClock
+from couriermq.core.errors import Invalid
+from couriermq.core.model import MINUTE, ListenerSettings
+from couriermq.delivery import Outcome
 from tests.delivery.conftest import Post
 from tests.support.receiver import Receiver, Request, answer, receiving
 

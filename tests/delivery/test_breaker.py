@@ -1,8 +1,8 @@
 """The breaker, moved through time by hand."""
 
-from courier.core.model import MINUTE, SECOND
-from courier.delivery.breaker import CLOSED, FIRST_OPEN_MS, LONGEST_OPEN_MS, TRIP_COUNT, Breaker
-from courier.delivery.model import BreakerState
+from couriermq.core.model import MINUTE, SECOND
+from couriermq.delivery.breaker import CLOSED, FIRST_OPEN_MS, LONGEST_OPEN_MS, TRIP_COUNT, Breaker
+from couriermq.delivery.model import BreakerState
 
 NOW = 1_700_000_000_000
 

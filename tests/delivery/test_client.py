@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from courier.delivery.client import Client
-from courier.delivery.guard import Guard
-from courier.delivery.model import Answer
+from couriermq.delivery.client import Client
+from couriermq.delivery.guard import Guard
+from couriermq.delivery.model import Answer
 from tests.delivery.test_guard import Names
 from tests.support.receiver import Receiver, Request, answer, hang_up, raw, until
 

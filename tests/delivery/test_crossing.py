@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from courier.core.model import QueueSettings
+from couriermq.core.model import QueueSettings
 from tests.delivery.conftest import Post
 from tests.support.receiver import Receiver
 

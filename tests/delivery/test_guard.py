@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from courier.core.errors import Invalid
-from courier.delivery.guard import Guard, Refused, Target, read_url
+from couriermq.core.errors import Invalid
+from couriermq.delivery.guard import Guard, Refused, Target, read_url
 
 
 class Names:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from courier.core.errors import Invalid
-from courier.core.model import Message, Secret, State
-from courier.delivery.headers import check_headers, event_lines, fixed_lines, message_lines
+from couriermq.core.errors import Invalid
+from couriermq.core.model import Message, Secret, State
+from couriermq.delivery.headers import check_headers, event_lines, fixed_lines, message_lines
 
 NOW = 1_700_000_000_500
 SECRET = Secret(value="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", created_at=0)

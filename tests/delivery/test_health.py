@@ -1,8 +1,8 @@
 """How health follows from what happens, and when a listener is given up."""
 
-from courier.core.model import DAY, HOUR
-from courier.delivery.health import DISABLE_COUNT, DOWN_COUNT, after_check, after_delivery, hopeless
-from courier.delivery.model import Answer, Health, Liveness
+from couriermq.core.model import DAY, HOUR
+from couriermq.delivery.health import DISABLE_COUNT, DOWN_COUNT, after_check, after_delivery, hopeless
+from couriermq.delivery.model import Answer, Health, Liveness
 
 NOW = 1_700_000_000_000
 GOOD, BAD = Answer(status=200), Answer(status=500)

@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from courier.clock import FakeClock, SystemClock
-from courier.core.model import MINUTE, SECOND, Kind, Matcher, QueueSettings, Rule, RuleType
-from courier.delivery import Outcome
+from couriermq.clock import FakeClock, SystemClock
+from couriermq.core.model import MINUTE, SECOND, Kind, Matcher, QueueSettings, Rule, RuleType
+from couriermq.delivery import Outcome
 from tests.delivery.conftest import COURIER, Post
 from tests.support.inprocess import courier_app
 from tests.support.receiver import Receiver, Request, answer, hang, receiving, until

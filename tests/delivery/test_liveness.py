@@ -1,8 +1,8 @@
 """Liveness checks: what they say of a receiver, and what follows for deliveries."""
 
-from courier.clock import FakeClock
-from courier.core.model import MINUTE
-from courier.delivery import BreakerState, Liveness
+from couriermq.clock import FakeClock
+from couriermq.core.model import MINUTE
+from couriermq.delivery import BreakerState, Liveness
 from tests.delivery.conftest import Post
 from tests.support.receiver import Receiver, answer, receiving, until
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from courier.core.errors import Invalid
-from courier.core.model import Listener
-from courier.delivery import Outcome
-from courier.delivery.log import RECENT_COUNT
+from couriermq.core.errors import Invalid
+from couriermq.core.model import Listener
+from couriermq.delivery import Outcome
+from couriermq.delivery.log import RECENT_COUNT
 from tests.delivery.conftest import Post
 from tests.support.receiver import Receiver
 

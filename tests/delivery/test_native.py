@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from courier.clock import SystemClock
-from courier.dialects.native.openapi import document
+from couriermq.clock import SystemClock
+from couriermq.dialects.native.openapi import document
 from tests.delivery.conftest import COURIER, Post
 from tests.support.inprocess import courier_app
 from tests.support.receiver import Receiver, answer, until

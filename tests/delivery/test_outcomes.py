@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.model import SECOND, ListenerState
-from courier.delivery import Outcome
+from couriermq.clock import FakeClock
+from couriermq.core.model import SECOND, ListenerState
+from couriermq.delivery import Outcome
 from tests.delivery.conftest import Post
 from tests.support.receiver import Manner, Receiver, answer, endless, hang, hang_up, raw, trickle, until
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from courier.delivery.pace import Pace
+from couriermq.delivery.pace import Pace
 
 NOW = 1_700_000_000_000
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.errors import BatchTooLarge, Invalid
-from courier.core.model import HOUR, MINUTE, Listener, Matcher, Queue, QueueSettings, Rule, RuleType
+from couriermq.clock import FakeClock
+from couriermq.core.errors import BatchTooLarge, Invalid
+from couriermq.core.model import HOUR, MINUTE, Listener, Matcher, Queue, QueueSettings, Rule, RuleType
 from tests.delivery.conftest import Post
 from tests.support.receiver import Receiver, answer
 

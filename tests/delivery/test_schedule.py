@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.core.model import DAY, HOUR, MINUTE, SECOND, ListenerSettings
-from courier.delivery.model import Answer, Delivered, Gone, Retry
-from courier.delivery.schedule import retry_after_ms, verdict
+from couriermq.core.model import DAY, HOUR, MINUTE, SECOND, ListenerSettings
+from couriermq.delivery.model import Answer, Delivered, Gone, Retry
+from couriermq.delivery.schedule import retry_after_ms, verdict
 
 NOW = 1_700_000_000_000
 DEFAULT = ListenerSettings()

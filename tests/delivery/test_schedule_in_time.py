@@ -1,10 +1,10 @@
 """The whole life of a delivery with the clock moved by hand: schedule, breaker, disabling, dead letters."""
 
-from courier.clock import FakeClock
-from courier.core.events import EventKind
-from courier.core.model import DAY, HOUR, MINUTE, SECOND, ListenerState
-from courier.delivery import BreakerState, Outcome
-from courier.delivery.breaker import TRIP_COUNT
+from couriermq.clock import FakeClock
+from couriermq.core.events import EventKind
+from couriermq.core.model import DAY, HOUR, MINUTE, SECOND, ListenerState
+from couriermq.delivery import BreakerState, Outcome
+from couriermq.delivery.breaker import TRIP_COUNT
 from tests.delivery.conftest import Post
 from tests.support.receiver import Receiver, answer, until
 

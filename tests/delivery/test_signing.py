@@ -7,10 +7,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from courier.clock import FakeClock
-from courier.core.errors import Invalid
-from courier.core.model import DAY, HOUR, Secret
-from courier.delivery import signing
+from couriermq.clock import FakeClock
+from couriermq.core.errors import Invalid
+from couriermq.core.model import DAY, HOUR, Secret
+from couriermq.delivery import signing
 
 ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
 VECTOR = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.model import DAY, HOUR, MINUTE
+from couriermq.clock import FakeClock
+from couriermq.core.model import DAY, HOUR, MINUTE
 from tests.support.anypoint import AnypointCaller, good
 from tests.support.inprocess import courier_app
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.model import HOUR, Action, Scope
-from courier.dialects.anypoint.rights import ACTIONS
+from couriermq.clock import FakeClock
+from couriermq.core.model import HOUR, Action, Scope
+from couriermq.dialects.anypoint.rights import ACTIONS
 from tests.support.anypoint import AnypointCaller, good
 from tests.support.inprocess import ROOT_TOKEN, InProcess, Response, courier_app
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.model import HOUR, MINUTE
+from couriermq.clock import FakeClock
+from couriermq.core.model import HOUR, MINUTE
 from tests.support.anypoint import AnypointCaller, good
 from tests.support.cloudflare import Account, Queue
 from tests.support.inprocess import InProcess, courier_app

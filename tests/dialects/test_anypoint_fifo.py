@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.model import MINUTE
+from couriermq.clock import FakeClock
+from couriermq.core.model import MINUTE
 from tests.support.anypoint import AnypointCaller, good
 from tests.support.inprocess import courier_app
 

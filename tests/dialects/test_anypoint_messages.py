@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.model import DAY, HOUR, MINUTE, SECOND
+from couriermq.clock import FakeClock
+from couriermq.core.model import DAY, HOUR, MINUTE, SECOND
 from tests.support.anypoint import AnypointCaller, good, locks
 from tests.support.inprocess import courier_app
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.config import AnypointSettings, DialectSettings
-from courier.core.errors import Invalid
-from courier.core.model import DAY, HOUR, MINUTE, SECOND, Action, Scope
-from courier.dialects.anypoint.consuming import lock_ms
-from courier.dialects.anypoint.dates import read_date
+from couriermq.clock import FakeClock
+from couriermq.config import AnypointSettings, DialectSettings
+from couriermq.core.errors import Invalid
+from couriermq.core.model import DAY, HOUR, MINUTE, SECOND, Action, Scope
+from couriermq.dialects.anypoint.consuming import lock_ms
+from couriermq.dialects.anypoint.dates import read_date
 from tests.support.anypoint import AnypointCaller, good, locks
 from tests.support.inprocess import courier_app
 

@@ -6,9 +6,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from courier.clock import FakeClock
-from courier.dialects.anypoint.dialect import Anypoint
-from courier.dialects.anypoint.rights import ACTIONS
+from couriermq.clock import FakeClock
+from couriermq.dialects.anypoint.dialect import Anypoint
+from couriermq.dialects.anypoint.rights import ACTIONS
 from tests.support.anypoint_spec import SERVICES, plain, spec
 from tests.support.inprocess import courier_app
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.clock import FakeClock
-from courier.core.routing import check_rule, matches
-from courier.dialects.anypoint import admin_wire
-from courier.dialects.anypoint.limits import RULE_TEXT
-from courier.dialects.anypoint.wire import WireMessage, read_draft
+from couriermq.clock import FakeClock
+from couriermq.core.routing import check_rule, matches
+from couriermq.dialects.anypoint import admin_wire
+from couriermq.dialects.anypoint.limits import RULE_TEXT
+from couriermq.dialects.anypoint.wire import WireMessage, read_draft
 from tests.support.anypoint import AnypointCaller, good
 from tests.support.inprocess import courier_app
 

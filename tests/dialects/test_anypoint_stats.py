@@ -8,11 +8,11 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.model import DAY, HOUR, MINUTE, SECOND, Ack, Draft, Extend, Release
-from courier.dialects.anypoint.dates import http_date, month_start, next_month
-from courier.dialects.anypoint.history import Window
-from courier.dialects.anypoint.journal_history import JournalHistory
+from couriermq.clock import FakeClock
+from couriermq.core.model import DAY, HOUR, MINUTE, SECOND, Ack, Draft, Extend, Release
+from couriermq.dialects.anypoint.dates import http_date, month_start, next_month
+from couriermq.dialects.anypoint.history import Window
+from couriermq.dialects.anypoint.journal_history import JournalHistory
 from tests.support.anypoint import AnypointCaller, good
 from tests.support.inprocess import courier_app
 

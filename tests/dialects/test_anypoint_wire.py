@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.core.errors import Invalid
-from courier.core.model import Draft, Lease, Message, State
-from courier.dialects.anypoint import wire
+from couriermq.core.errors import Invalid
+from couriermq.core.model import Draft, Lease, Message, State
+from couriermq.dialects.anypoint import wire
 
 scalars = (
     st.text(max_size=20) | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from courier.core.model import Action, Scope
+from couriermq.core.model import Action, Scope
 from tests.support.cloudflare import Account, Queue, accepted, cloudflare_account, refused
 
 READ = (Action.BROWSE, Action.STATS)

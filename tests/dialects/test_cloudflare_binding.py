@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from courier.core.model import Action
+from couriermq.core.model import Action
 from tests.support.cloudflare import Account, Queue, cloudflare_account
 
 

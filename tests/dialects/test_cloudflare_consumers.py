@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from courier.core.model import Action, QueueSettings
+from couriermq.core.model import Action, QueueSettings
 from tests.support.cloudflare import Account, Queue, cloudflare_account, refused
 
 

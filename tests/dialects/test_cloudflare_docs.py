@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from courier.dialects.cloudflare import limits
-from courier.dialects.cloudflare.dialect import Cloudflare
-from courier.dialects.cloudflare.errors import Code
-from courier.dialects.cloudflare.routes import ACCOUNT, QUEUE
+from couriermq.dialects.cloudflare import limits
+from couriermq.dialects.cloudflare.dialect import Cloudflare
+from couriermq.dialects.cloudflare.errors import Code
+from couriermq.dialects.cloudflare.routes import ACCOUNT, QUEUE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "dialects" / "cloudflare.md").read_text()
 

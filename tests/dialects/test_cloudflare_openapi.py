@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from courier.dialects.cloudflare.dialect import Cloudflare
+from couriermq.dialects.cloudflare.dialect import Cloudflare
 from tests.support.cloudflare import PREFIX, cloudflare_account
 
 DOCUMENT = Cloudflare().openapi()

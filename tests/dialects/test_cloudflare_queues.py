@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from courier.core.model import DAY, Kind, LateAck, QueueSettings
+from couriermq.core.model import DAY, Kind, LateAck, QueueSettings
 from tests.support.cloudflare import Account, cloudflare_account, refused
 
 

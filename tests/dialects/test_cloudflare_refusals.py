@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from courier.core.errors import CourierError, Unavailable
-from courier.dialects.cloudflare.errors import answer_for
+from couriermq.core.errors import CourierError, Unavailable
+from couriermq.dialects.cloudflare.errors import answer_for
 from tests.support.cloudflare import Account, Queue, cloudflare_account, refused
 
 

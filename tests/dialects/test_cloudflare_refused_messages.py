@@ -169,7 +169,7 @@ async def test_a_request_too_large_to_be_read_is_refused_before_it_is(queue: Que
 
 
 async def test_a_queue_of_another_dialect_may_be_stricter_with_sizes(account: Account) -> None:
-    from courier.core.model import QueueSettings
+    from couriermq.core.model import QueueSettings
 
     made = await account.app.services.catalog.create_queue(
         "default", "narrow", settings=QueueSettings(max_body_bytes=10), principal="test"

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.core.model import Message, Queue, QueueSettings, State
-from courier.dialects.cloudflare import limits
-from courier.dialects.cloudflare.errors import Refused
-from courier.dialects.cloudflare.limits import NEW_QUEUE
-from courier.dialects.cloudflare.wire import bodies
-from courier.dialects.cloudflare.wire.fields import CONSUMER, QUEUE, read_fields, write_fields
-from courier.dialects.cloudflare.wire.push import read_push
-from courier.dialects.cloudflare.wire.queues import check_name, cut
-from courier.dialects.cloudflare.wire.reading import instant, pointer
+from couriermq.core.model import Message, Queue, QueueSettings, State
+from couriermq.dialects.cloudflare import limits
+from couriermq.dialects.cloudflare.errors import Refused
+from couriermq.dialects.cloudflare.limits import NEW_QUEUE
+from couriermq.dialects.cloudflare.wire import bodies
+from couriermq.dialects.cloudflare.wire.fields import CONSUMER, QUEUE, read_fields, write_fields
+from couriermq.dialects.cloudflare.wire.push import read_push
+from couriermq.dialects.cloudflare.wire.queues import check_name, cut
+from couriermq.dialects.cloudflare.wire.reading import instant, pointer
 
 QUEUE_OF_NO_STORE = Queue(key=1, id="q", tenant="t", name="orders", settings=NEW_QUEUE)
 

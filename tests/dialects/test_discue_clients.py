@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from courier.core.model import Action
+from couriermq.core.model import Action
 from tests.support.discue import LIVE, NOTIFY, Organization, discue_organization, refused
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from courier.core.model import DAY
+from couriermq.core.model import DAY
 from tests.support.discue import Organization, discue_organization, refused
 from tests.support.receiver import Receiver, answer, receiving
 

@@ -7,7 +7,7 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
 
-from courier.dialects.discue.openapi import document
+from couriermq.dialects.discue.openapi import document
 from tests.support.discue import LIVE, NOTIFY
 from tests.support.fuzzing import CHECKS, aim, schema_of
 from tests.support.server import ServerProcess, start_server

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from courier.core.model import Action
+from couriermq.core.model import Action
 from tests.support.discue import LIVE, NOTIFY, Organization, discue_organization, refused
 
 FIELDS = {"id", "name", "alias", "status", "key", "scopes", "created_at", "updated_at", "last_used_at"}

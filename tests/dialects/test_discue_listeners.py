@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from courier.core.model import Action, Counters, Queue
+from couriermq.core.model import Action, Counters, Queue
 from tests.support.discue import LIVE, NOTIFY, Organization, discue_organization, refused
 from tests.support.receiver import PATIENCE_S, answer, receiving
 

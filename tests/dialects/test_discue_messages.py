@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from courier.core.model import DAY
+from couriermq.core.model import DAY
 from tests.support.discue import LIVE, Organization, discue_organization, refused
 from tests.support.receiver import PATIENCE_S, answer, receiving
 
@@ -167,7 +167,7 @@ async def test_names_of_messages_go_with_their_queue(org: Organization) -> None:
 
 
 async def test_names_make_room_for_others_when_their_messages_are_gone(org: Organization, monkeypatch) -> None:
-    monkeypatch.setattr("courier.dialects.discue.names.RENAMED_COUNT", 2)
+    monkeypatch.setattr("couriermq.dialects.discue.names.RENAMED_COUNT", 2)
     queue_id = await org.queue()
     ids = [await org.add(queue_id) for _ in range(4)]
     for message_id in ids[:2]:
@@ -213,7 +213,7 @@ async def test_pages_of_messages_go_on_from_queue_to_queue(org: Organization) ->
 
 
 async def test_pages_do_not_reach_into_a_queue_for_ever(org: Organization, monkeypatch) -> None:
-    monkeypatch.setattr("courier.dialects.discue.messages.DEEPEST_PAGE", 2)
+    monkeypatch.setattr("couriermq.dialects.discue.messages.DEEPEST_PAGE", 2)
     queue_id = await org.queue()
     for _ in range(5):
         await org.add(queue_id)

@@ -7,8 +7,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from courier.dialects.discue.dialect import Discue
-from courier.dialects.discue.routes import VERSION
+from couriermq.dialects.discue.dialect import Discue
+from couriermq.dialects.discue.routes import VERSION
 from tests.support.discue import LIVE, NOTIFY, discue_organization
 
 DOCUMENT = Discue().openapi()

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from courier.core.limits import NAME
+from couriermq.core.limits import NAME
 from tests.support.discue import Organization, discue_organization, refused
 
 SCHEMA = {"total": {"type": "number", "min": 0}}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from courier.core.model import Action
+from couriermq.core.model import Action
 from tests.support.discue import Organization, discue_organization, refused
 
 UNKNOWN = [
@@ -166,7 +166,7 @@ async def test_a_key_without_a_limit_is_told_of_none(org: Organization) -> None:
 
 
 async def test_a_store_that_takes_no_writes_is_unavailable(org: Organization, monkeypatch) -> None:
-    from courier.core.errors import Unavailable
+    from couriermq.core.errors import Unavailable
 
     async def refuse(*_: Any, **__: Any) -> Any:
         raise Unavailable("the disk is full")

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from courier.core.errors import Invalid
-from courier.dialects.discue.schemas import check_data, check_schema, matches, schema_id
+from couriermq.core.errors import Invalid
+from couriermq.dialects.discue.schemas import check_data, check_schema, matches, schema_id
 from tests.support.discue import Organization, discue_organization, refused
 
 VENDORS: dict[str, Any] = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from courier.core.model import DAY, HOUR, MINUTE
-from courier.dialects.discue import history
-from courier.dialects.discue.history import TYPES, History
+from couriermq.core.model import DAY, HOUR, MINUTE
+from couriermq.dialects.discue import history
+from couriermq.dialects.discue.history import TYPES, History
 from tests.support.discue import LIVE, Organization, discue_organization, refused
 from tests.support.receiver import PATIENCE_S, answer, receiving
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.dialects.native.wire.unpacking import unpacked_size
-from courier.journal.schema import CLAIMED_COLUMNS, arrow_schema
+from couriermq.dialects.native.wire.unpacking import unpacked_size
+from couriermq.journal.schema import CLAIMED_COLUMNS, arrow_schema
 from tests.support.inprocess import Response
 from tests.support.native import ALL, Queue, Tenant, native_tenant
 

@@ -6,7 +6,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 
-from courier.dialects.native.openapi import document
+from couriermq.dialects.native.openapi import document
 from tests.support.fuzzing import CHECKS, aim, schema_of
 from tests.support.server import ServerProcess, start_server
 

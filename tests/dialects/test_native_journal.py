@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from courier.dialects.native import limits
-from courier.journal.schema import journal_schema
+from couriermq.dialects.native import limits
+from couriermq.journal.schema import journal_schema
 from tests.support.inprocess import Response
 from tests.support.native import ALL, PREFIX, Tenant, native_tenant
 

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from courier.config import Settings
-from courier.dialects.native import dialect
-from courier.dialects.native.errors import ERRORS, URN
-from courier.dialects.native.openapi import document
-from courier.dialects.native.operations import Operation
-from courier.dialects.native.routes import OPERATIONS
-from courier.dialects.native.words import TAGS, WORDS
-from courier.dialects.openapi import FOLDER
+from couriermq.config import Settings
+from couriermq.dialects.native import dialect
+from couriermq.dialects.native.errors import ERRORS, URN
+from couriermq.dialects.native.openapi import document
+from couriermq.dialects.native.operations import Operation
+from couriermq.dialects.native.routes import OPERATIONS
+from couriermq.dialects.native.words import TAGS, WORDS
+from couriermq.dialects.openapi import FOLDER
 from tests.support.inprocess import courier_app
 from tests.support.native import Tenant, native_tenant
 

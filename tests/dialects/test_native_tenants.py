@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from courier import __version__
+from couriermq import __version__
 from tests.support.native import PREFIX, Tenant, native_tenant
 
 

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from courier.core import model
-from courier.core.errors import BatchTooLarge, Invalid, QueueNotFound
-from courier.core.model import Death, Draft, QueueSettings, State
-from courier.dialects.native.wire import choices, credentials, events, messages, queues, settlements
-from courier.dialects.native.wire.paging import PageQuery, page_of
-from courier.dialects.native.wire.reading import read
-from courier.web.errors import MalformedRequest
+from couriermq.core import model
+from couriermq.core.errors import BatchTooLarge, Invalid, QueueNotFound
+from couriermq.core.model import Death, Draft, QueueSettings, State
+from couriermq.dialects.native.wire import choices, credentials, events, messages, queues, settlements
+from couriermq.dialects.native.wire.paging import PageQuery, page_of
+from couriermq.dialects.native.wire.reading import read
+from couriermq.web.errors import MalformedRequest
 
 
 def draft(body: bytes) -> Draft:
@@ -310,7 +310,7 @@ def test_a_name_that_nothing_bears_is_the_callers_mistake() -> None:
 
 
 def test_bytes_in_the_detail_of_an_event_are_written_as_base64() -> None:
-    from courier.core.events import Entry, Event
+    from couriermq.core.events import Entry, Event
 
     entry = Entry(5, Event("sent", 1, "t", detail={"body": b"\xff", "delay_ms": 3}))
     assert written(events.write_events([entry], 6)) == {

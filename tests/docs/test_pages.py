@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from courier.config import KEYS, VARIABLES, Settings
-from courier.core.events import EventKind
-from courier.core.model import ListenerSettings, QueueSettings
+from couriermq.config import KEYS, VARIABLES, Settings
+from couriermq.core.events import EventKind
+from couriermq.core.model import ListenerSettings, QueueSettings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -79,7 +79,7 @@ def _rows(page: str) -> dict[str, str]:
 
 
 def test_every_metric_is_explained() -> None:
-    names = re.findall(r'"(courier_\w+)"', (ROOT / "courier/telemetry/metrics.py").read_text())
+    names = re.findall(r'"(courier_\w+)"', (ROOT / "couriermq/telemetry/metrics.py").read_text())
     rows = _rows("docs/operate/metrics.md")
     assert names
     assert [name for name in names if name not in rows and f"{name}_total" not in rows] == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from courier.core.duties import DELIVERY
+from couriermq.core.duties import DELIVERY
 from tests.support.cluster import Storm, weather, work_goes_on
 from tests.support.postgres import shared_cluster
 from tests.support.server import ServerProcess

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from courier.clock import SystemClock
-from courier.core.duties import ARCHIVE
-from courier.core.errors import CursorNotFound
+from couriermq.clock import SystemClock
+from couriermq.core.duties import ARCHIVE
+from couriermq.core.errors import CursorNotFound
 from tests.delivery.conftest import Post
 from tests.support.inprocess import InProcess, courier_app
 from tests.support.postgres import shared_cluster

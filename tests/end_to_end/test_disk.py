@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from courier.storage.sqlite import care
+from couriermq.storage.sqlite import care
 from tests.support.inprocess import InProcess, courier_app
 from tests.support.server import COMMAND, ServerProcess, environ, start_server
 

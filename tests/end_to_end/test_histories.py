@@ -5,7 +5,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from courier.core.model import Draft, Message
+from couriermq.core.model import Draft, Message
 from tests.support.engines import Rig
 from tests.support.histories import Histories
 from tests.support.over_http import HttpRig

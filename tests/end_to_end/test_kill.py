@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from courier.core.events import EventKind
-from courier.storage.sqlite import care
+from couriermq.core.events import EventKind
+from couriermq.storage.sqlite import care
 from tests.support.engines import ENGINES, Rig
 from tests.support.load import GROUPS, Load, clients, create_queues
 from tests.support.replay import replay

@@ -52,7 +52,7 @@ def sample(server: ServerProcess, name: str) -> float:
     return float(re.search(rf"^{name} (\S+)$", text, re.MULTILINE)[1])
 
 
-BARE = [sys.executable, "-c", "import os, sys; from courier import config, server; {}".format(
+BARE = [sys.executable, "-c", "import os, sys; from couriermq import config, server; {}".format(
     "sys.exit(server.run(config.load(environ=os.environ)))"
 )]  # fmt: skip
 """The server without the command line, which has its own words for how a command ends."""

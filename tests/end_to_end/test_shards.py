@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from courier.core.shards import first_of, shard_of
+from couriermq.core.shards import first_of, shard_of
 from tests.cli.conftest import Courier, Run
 from tests.support.postgres import shared_cluster
 from tests.support.server import ServerProcess, start_server

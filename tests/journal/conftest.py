@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from courier.journal.place import LocalPlace
+from couriermq.journal.place import LocalPlace
 from tests.journal.shelf import Shelf
 from tests.support.engines import ENGINES, Rig, forget
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from courier.core.events import Entry
-from courier.journal.archive import Archive, Limits
-from courier.journal.cursors import Cursors
-from courier.journal.history import History, Past
-from courier.journal.place import Place
-from courier.journal.selection import Selection
+from couriermq.core.events import Entry
+from couriermq.journal.archive import Archive, Limits
+from couriermq.journal.cursors import Cursors
+from couriermq.journal.history import History, Past
+from couriermq.journal.place import Place
+from couriermq.journal.selection import Selection
 from tests.support.engines import Rig
 
 AGE_MS = 60_000

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from courier.core.chronicle import Commit, unpack
-from courier.core.errors import OffsetGone, Unavailable
-from courier.core.events import Entry
-from courier.journal import archive as archiving
-from courier.journal import segments
-from courier.journal.selection import Selection
-from courier.storage.base import CannotOpen
+from couriermq.core.chronicle import Commit, unpack
+from couriermq.core.errors import OffsetGone, Unavailable
+from couriermq.core.events import Entry
+from couriermq.journal import archive as archiving
+from couriermq.journal import segments
+from couriermq.journal.selection import Selection
+from couriermq.storage.base import CannotOpen
 from tests.journal.shelf import AGE_MS, Shelf, files, fill
 from tests.support.engines import ENGINES, Rig
 

@@ -6,9 +6,9 @@ import sys
 import msgspec
 import pyarrow as pa
 
-from courier.core.events import Entry, Event
-from courier.journal import arrow
-from courier.journal.schema import COLUMNS, journal_schema
+from couriermq.core.events import Entry, Event
+from couriermq.journal import arrow
+from couriermq.journal.schema import COLUMNS, journal_schema
 
 SENT = Entry(
     5,
@@ -64,5 +64,5 @@ def test_the_types_are_those_that_spark_takes_without_a_cast() -> None:
 
 
 def test_nobody_pays_for_pyarrow_who_does_not_ask_for_it() -> None:
-    script = "import sys, courier.journal.arrow, courier.dialects.native; sys.exit('pyarrow' in sys.modules)"
+    script = "import sys, couriermq.journal.arrow, couriermq.dialects.native; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from courier.core.errors import CursorNotFound, OffsetGone
-from courier.core.shards import STEP
-from courier.upkeep.timekeeper import Timekeeper
+from couriermq.core.errors import CursorNotFound, OffsetGone
+from couriermq.core.shards import STEP
+from couriermq.upkeep.timekeeper import Timekeeper
 from tests.journal.shelf import HOUR, Shelf, files, fill
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 
-from courier.cli import main
-from courier.cli.simulating import make
-from courier.journal.schema import journal_schema
-from courier.storage.sqlite import care
+from couriermq.cli import main
+from couriermq.cli.simulating import make
+from couriermq.journal.schema import journal_schema
+from couriermq.storage.sqlite import care
 from tests.support.server import start_server
 
 EVENTS = 120_000

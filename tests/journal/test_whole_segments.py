@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from courier.cli.simulating import make
-from courier.journal.schema import NAMES
-from courier.journal.segments import read_pieces
-from courier.spark.journal import ARROW, PARQUET, PREFIX, Journal, Wanted
-from courier.spark.options import read_options
-from courier.spark.source import StreamReader
+from couriermq.cli.simulating import make
+from couriermq.journal.schema import NAMES
+from couriermq.journal.segments import read_pieces
+from couriermq.spark.journal import ARROW, PARQUET, PREFIX, Journal, Wanted
+from couriermq.spark.options import read_options
+from couriermq.spark.source import StreamReader
 from tests.support.server import ServerProcess, start_server
 
 pytestmark = pytest.mark.slow

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.model import MINUTE, Ack, Draft, Queue
-from courier.core.shards import first_of, shard_of
-from courier.delivery.log import read_cursor
+from couriermq.clock import FakeClock
+from couriermq.core.model import MINUTE, Ack, Draft, Queue
+from couriermq.core.shards import first_of, shard_of
+from couriermq.delivery.log import read_cursor
 from tests.delivery.conftest import Post
 from tests.lake.test_stats import ANYPOINT, NOON, T, window
 from tests.support.discue import Organization

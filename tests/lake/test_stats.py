@@ -8,13 +8,13 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.model import HOUR, MINUTE, SECOND, Ack, Draft, Queue, QueueSettings, Release
-from courier.dialects.anypoint.dates import http_date
-from courier.dialects.discue.history import History
-from courier.lake.recent import Recent
-from courier.lake.stats import Stats
-from courier.lake.tables import Lake
+from couriermq.clock import FakeClock
+from couriermq.core.model import HOUR, MINUTE, SECOND, Ack, Draft, Queue, QueueSettings, Release
+from couriermq.dialects.anypoint.dates import http_date
+from couriermq.dialects.discue.history import History
+from couriermq.lake.recent import Recent
+from couriermq.lake.stats import Stats
+from couriermq.lake.tables import Lake
 from tests.support.inprocess import InProcess, courier_app
 from tests.support.lakes import write_lake
 from tests.support.stores import engine, on_every_engine
@@ -227,7 +227,7 @@ async def test_a_long_day_is_counted_whole_though_only_its_newest_events_are_kep
     services = app.services
     whole = (await History(services.broker, services.clock).of("default")).counts(NOON)
     await take_in(app)
-    monkeypatch.setattr("courier.dialects.discue.history.KEPT_COUNT", 5)
+    monkeypatch.setattr("couriermq.dialects.discue.history.KEPT_COUNT", 5)
     told = await History(services.broker, services.clock, lake=services.lake).of("default")
     assert told.counts(NOON) == whole
     assert len(list(told.happenings("message"))) == 5

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from courier.lake.blanking import Found, Wanted
-from courier.lake.erasing import erase_table
-from courier.lake.tables import Freshness, Lake, Within, in_ms
+from couriermq.lake.blanking import Found, Wanted
+from couriermq.lake.erasing import erase_table
+from couriermq.lake.tables import Freshness, Lake, Within, in_ms
 from tests.support.lakes import commit, put
 
 NOON = 1_700_049_600_000  # 2023-11-15T12:00:00Z

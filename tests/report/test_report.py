@@ -7,13 +7,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from courier.cli.app import main
-from courier.core.model import DAY, HOUR, MINUTE, SECOND
-from courier.lake.tables import Lake
-from courier.report.charts import Bar, Series, bars, lines, spark
-from courier.report.figures import newest_minute, read_figures
-from courier.report.page import write_page
-from courier.report.scales import (
+from couriermq.cli.app import main
+from couriermq.core.model import DAY, HOUR, MINUTE, SECOND
+from couriermq.lake.tables import Lake
+from couriermq.report.charts import Bar, Series, bars, lines, spark
+from couriermq.report.figures import newest_minute, read_figures
+from couriermq.report.page import write_page
+from couriermq.report.scales import (
     MOST_POINTS,
     durations,
     linear,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from courier.spark.session import open_session
+from couriermq.spark.session import open_session
 from tests.support.server import ServerProcess, start_server
 from tests.support.spark import quick_conf
 from tests.support.stores import SERVED, UNCHOSEN, choosing

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from courier.journal.schema import NAMES
-from courier.spark.journal import Journal, Wanted
-from courier.spark.lake import Lake
+from couriermq.journal.schema import NAMES
+from couriermq.spark.journal import Journal, Wanted
+from couriermq.spark.lake import Lake
 from tests.spark.bench import Bench
 from tests.spark.killing import run_job
 from tests.spark.test_pipeline import query

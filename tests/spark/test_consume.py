@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import BinaryType, StructType
 
-from courier.journal.schema import CLAIMED_COLUMNS, spark_schema
-from courier.spark.consume import ClaimKeeper, ConsumingReader, Part
-from courier.spark.journal import DataLoss, JournalError
-from courier.spark.options import read_options
+from couriermq.journal.schema import CLAIMED_COLUMNS, spark_schema
+from couriermq.spark.consume import ClaimKeeper, ConsumingReader, Part
+from couriermq.spark.journal import DataLoss, JournalError
+from couriermq.spark.options import read_options
 from tests.spark.bench import Bench
 from tests.spark.killing import forget_last_commit
 from tests.support.server import ServerProcess

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from courier.lake import tables
-from courier.spark import pipeline, rebuilding
-from courier.spark.lake import Lake, Terms
-from courier.spark.stores.base import FORMATS
+from couriermq.lake import tables
+from couriermq.spark import pipeline, rebuilding
+from couriermq.spark.lake import Lake, Terms
+from couriermq.spark.stores.base import FORMATS
 from tests.spark.test_pipeline import Shop
 from tests.spark.test_tables import everything
 from tests.support.server import environ, start_server
@@ -82,7 +82,7 @@ class Bureau(Shop):
 
     def command(self, lake: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
         given = environ(url=self.server.url, token=self.server.token, data=self.server.data, lake=lake)
-        command = [sys.executable, "-m", "courier.cli", *arguments, "--json", "--yes"]
+        command = [sys.executable, "-m", "couriermq.cli", *arguments, "--json", "--yes"]
         return subprocess.run(command, env=given, capture_output=True, text=True, check=False, timeout=120)
 
     def erase(self, lake: Path, who: str) -> dict[str, Any]:

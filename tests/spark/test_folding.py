@@ -7,13 +7,13 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 
-from courier.journal.schema import journal_schema
-from courier.spark.shares import REWRITE, share_out
-from courier.spark.tables import events as event_table
-from courier.spark.tables import folding, messages
-from courier.spark.tables.columns import arrow_schema
-from courier.spark.tables.events import is_hidden
-from courier.spark.tables.folding import fold
+from couriermq.journal.schema import journal_schema
+from couriermq.spark.shares import REWRITE, share_out
+from couriermq.spark.tables import events as event_table
+from couriermq.spark.tables import folding, messages
+from couriermq.spark.tables.columns import arrow_schema
+from couriermq.spark.tables.events import is_hidden
+from couriermq.spark.tables.folding import fold
 from tests.spark.test_tables import START, histories, life, numbered
 from tests.support import minutes as plain
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.core.shards import STEP
-from courier.spark.journal import SMALL_REST, Journal, Span, ranges
-from courier.spark.offsets import advance, backlog, check_position, locate, read_offsets, stretches
-from courier.spark.options import OptionError, read_options
+from couriermq.core.shards import STEP
+from couriermq.spark.journal import SMALL_REST, Journal, Span, ranges
+from couriermq.spark.offsets import advance, backlog, check_position, locate, read_offsets, stretches
+from couriermq.spark.options import OptionError, read_options
 
 
 class TwoShards(Journal):

@@ -18,15 +18,15 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from courier.cli import main
-from courier.cli.simulating import make
-from courier.journal.schema import NAMES
-from courier.lake import tables
-from courier.spark import pipeline, rebuilding
-from courier.spark.journal import Journal, Wanted
-from courier.spark.lake import CHECKPOINT, Lake, Terms
-from courier.spark.refreshing import TABLES
-from courier.spark.stores.base import FORMATS
+from couriermq.cli import main
+from couriermq.cli.simulating import make
+from couriermq.journal.schema import NAMES
+from couriermq.lake import tables
+from couriermq.spark import pipeline, rebuilding
+from couriermq.spark.journal import Journal, Wanted
+from couriermq.spark.lake import CHECKPOINT, Lake, Terms
+from couriermq.spark.refreshing import TABLES
+from couriermq.spark.stores.base import FORMATS
 from tests.spark.killing import Driver, begun, forget_last_commit, run_job
 from tests.spark.test_tables import check, everything, read
 from tests.support.server import TLS, ServerProcess, start_server
@@ -202,7 +202,7 @@ def test_a_pipeline_that_is_killed_again_and_again_leaves_exact_tables_that_anyb
 def test_the_command_takes_in_what_there_is_and_says_how_much(shop: Shop, tmp_path: Path) -> None:
     shop.live()
     lake = tmp_path / "lake"
-    command = [sys.executable, "-m", "courier.cli", "pipeline", "run", "--lake", str(lake)]
+    command = [sys.executable, "-m", "couriermq.cli", "pipeline", "run", "--lake", str(lake)]
     local = [*command, "--master", "local[2]", "--json"]
     done = subprocess.run([*local, "--once"], env=shop.environ, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -220,7 +220,17 @@ def test_a_server_of_an_authority_of_ones_own_is_trusted_by_command_and_tasks(tm
     lake, authority = tmp_path / "lake", str(TLS / "cert.pem")
     with start_server(tmp_path, engine=engine, tls_cert=authority, tls_key=TLS / "key.pem") as server:
         environ = os.environ | {"COURIER_URL": server.url, "COURIER_TOKEN": f"{server.token}\n"}
-        command = [sys.executable, "-m", "courier.cli", "pipeline", "run", "--lake", str(lake), "--master", "local[2]"]
+        command = [
+            sys.executable,
+            "-m",
+            "couriermq.cli",
+            "pipeline",
+            "run",
+            "--lake",
+            str(lake),
+            "--master",
+            "local[2]",
+        ]
         done = subprocess.run(
             [*command, "--json", "--ca-file", authority], env=environ, capture_output=True, check=False
         )
@@ -234,7 +244,7 @@ def test_a_lake_of_delta_tables_stays_one(shop: Shop, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
 
     def courier(what: str, *more: str) -> None:
-        command = [sys.executable, "-m", "courier.cli", "pipeline", what, "--lake", str(lake), "--master", "local[2]"]
+        command = [sys.executable, "-m", "couriermq.cli", "pipeline", what, "--lake", str(lake), "--master", "local[2]"]
         done = subprocess.run([*command, *more], env=shop.environ, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
 
@@ -247,7 +257,7 @@ def test_a_lake_of_delta_tables_stays_one(shop: Shop, tmp_path: Path) -> None:
 
 def test_a_running_pipeline_keeps_others_out_and_ends_well_when_it_is_told_to(shop: Shop, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    command = [sys.executable, "-m", "courier.cli", "pipeline", "run", "--lake", str(lake), "--master", "local[2]"]
+    command = [sys.executable, "-m", "couriermq.cli", "pipeline", "run", "--lake", str(lake), "--master", "local[2]"]
     shop.live()
     service = subprocess.Popen([*command, "--every", "1s"], env=shop.environ, stderr=subprocess.PIPE)
     try:

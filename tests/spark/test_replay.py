@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from courier.lake.tables import Lake
-from courier.spark import replay as job
+from couriermq.lake.tables import Lake
+from couriermq.spark import replay as job
 from tests.support.lakes import read_journal, write_tables
 from tests.support.server import ServerProcess, environ, start_server
 
 pytestmark = pytest.mark.slow
 
 T = "/courier/v1/tenants/default"
-COMMAND = [sys.executable, "-m", "courier.cli", "replay"]
+COMMAND = [sys.executable, "-m", "couriermq.cli", "replay"]
 
 
 @pytest.fixture(scope="module")

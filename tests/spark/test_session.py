@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from courier.spark import session
-from courier.spark.session import reason_of
+from couriermq.spark import session
+from couriermq.spark.session import reason_of
 from tests.support.server import ServerProcess, environ
 from tests.support.spark import CLIENT
 
-COURIER = [sys.executable, "-m", "courier.cli", "pipeline", "run"]
+COURIER = [sys.executable, "-m", "couriermq.cli", "pipeline", "run"]
 
 
 def run(*arguments: str, place: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -28,7 +28,7 @@ def test_the_reason_of_a_failure_is_what_courier_said_inside_it() -> None:
         "[STREAM_FAILED] Query terminated with exception: Python worker failed",
         "Traceback (most recent call last):",
         '  File "source.py", line 1, in read',
-        "courier.spark.journal.DataLoss: offsets 0 to 9 are no longer kept",
+        "couriermq.spark.journal.DataLoss: offsets 0 to 9 are no longer kept",
         "JVM stacktrace:",
         "org.apache.spark.SparkException: …",
     ])  # fmt: skip

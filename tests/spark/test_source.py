@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
-from courier.journal.schema import MESSAGE_COLUMNS, arrow_schema, journal_schema, spark_schema
-from courier.spark.cursors import CursorKeeper
-from courier.spark.journal import DataLoss, Journal, JournalError, Span, Wanted
-from courier.spark.options import read_options
-from courier.spark.source import JournalReader, Range, StreamReader
+from couriermq.journal.schema import MESSAGE_COLUMNS, arrow_schema, journal_schema, spark_schema
+from couriermq.spark.cursors import CursorKeeper
+from couriermq.spark.journal import DataLoss, Journal, JournalError, Span, Wanted
+from couriermq.spark.options import read_options
+from couriermq.spark.source import JournalReader, Range, StreamReader
 from tests.spark.killing import forget_last_commit
 from tests.support.server import TLS, ServerProcess, start_server
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from courier.spark import starting
-from courier.spark.starting.ask import is_own
+from couriermq.spark import starting
+from couriermq.spark.starting.ask import is_own
 from tests.support.server import ServerProcess
 
 PATIENCE_S = 30
@@ -154,7 +154,7 @@ def test_for_everything_else_the_command_is_python(lent: dict[str, str]) -> None
 def test_the_starter_ends_with_a_driver_that_is_killed(tmp_path: Path) -> None:
     code = """
 import os, pathlib, signal, sys
-from courier.spark import starting
+from couriermq.spark import starting
 starting.variables(pathlib.Path(sys.argv[1]))
 print(starting._starter().process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -16,15 +16,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from courier.core.billing import UNIT_BYTES
-from courier.journal.schema import NAMES, journal_schema
-from courier.lake import tables
-from courier.spark import refreshing
-from courier.spark.lake import Lake, Terms
-from courier.spark.refreshing import EVENTS, TABLES, refresh, schema_of
-from courier.spark.stores.base import DELTA, FORMATS, PARQUET
-from courier.spark.tables import latency
-from courier.spark.taking import count_again, write_events
+from couriermq.core.billing import UNIT_BYTES
+from couriermq.journal.schema import NAMES, journal_schema
+from couriermq.lake import tables
+from couriermq.spark import refreshing
+from couriermq.spark.lake import Lake, Terms
+from couriermq.spark.refreshing import EVENTS, TABLES, refresh, schema_of
+from couriermq.spark.stores.base import DELTA, FORMATS, PARQUET
+from couriermq.spark.tables import latency
+from couriermq.spark.taking import count_again, write_events
 from tests.support import minutes as plain
 
 pytestmark = pytest.mark.slow

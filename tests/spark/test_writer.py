@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructType
 
-from courier.spark import writer as writing
-from courier.spark.options import read_options
-from courier.spark.writer import Staged, StreamWriter
+from couriermq.spark import writer as writing
+from couriermq.spark.options import read_options
+from couriermq.spark.writer import Staged, StreamWriter
 from tests.spark.bench import Bench
 from tests.spark.killing import forget_last_commit
 from tests.support.server import ServerProcess

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from courier.storage.postgres.store import PostgresStore
+from couriermq.storage.postgres.store import PostgresStore
 from tests.support.engines import ENGINES, Rig, forget
 from tests.support.postgres import shared_cluster
 

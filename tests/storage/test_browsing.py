@@ -2,10 +2,10 @@
 
 import pytest
 
-from courier.core.errors import Invalid, MessageNotFound, QueueNotFound
-from courier.core.limits import BROWSE_COUNT
-from courier.core.model import Draft, State
-from courier.storage.base import Filter
+from couriermq.core.errors import Invalid, MessageNotFound, QueueNotFound
+from couriermq.core.limits import BROWSE_COUNT
+from couriermq.core.model import Draft, State
+from couriermq.storage.base import Filter
 from tests.support.engines import WHO, Rig
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from courier.core.model import Draft, Kind
+from couriermq.core.model import Draft, Kind
 from tests.support.engines import Rig, back_up, opened_backup
 
 

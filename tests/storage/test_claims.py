@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from courier.core.errors import ClaimGone, Fenced, Invalid, JobNotFound, LeaseLost, QueueNotFound, QueuePaused
-from courier.core.events import EventKind
-from courier.core.limits import CLAIM_COUNT
-from courier.core.model import DAY, UNENDING, Claim, Draft, Job, Kind, LateAck, Message, State
+from couriermq.core.errors import ClaimGone, Fenced, Invalid, JobNotFound, LeaseLost, QueueNotFound, QueuePaused
+from couriermq.core.events import EventKind
+from couriermq.core.limits import CLAIM_COUNT
+from couriermq.core.model import DAY, UNENDING, Claim, Draft, Job, Kind, LateAck, Message, State
 from tests.support.engines import WHO, Rig
 
 MANY = 4_500

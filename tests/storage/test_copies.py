@@ -1,9 +1,9 @@
 """Copies for listeners: made with the original in one commit, and the end of the original where it is not kept."""
 
-from courier.core.errors import CourierError, QueueNotFound
-from courier.core.events import EventKind
-from courier.core.model import Ack, Draft, Kind, Sent
-from courier.storage.base import Parcel
+from couriermq.core.errors import CourierError, QueueNotFound
+from couriermq.core.events import EventKind
+from couriermq.core.model import Ack, Draft, Kind, Sent
+from couriermq.storage.base import Parcel
 from tests.support.engines import WHO, Rig
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from courier.core.model import Counters, Draft, Kind
+from couriermq.core.model import Counters, Draft, Kind
 from tests.support.engines import WHO, Rig
 
 

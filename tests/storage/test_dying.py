@@ -2,8 +2,8 @@
 
 import pytest
 
-from courier.core.errors import LeaseLost
-from courier.core.model import Death, Draft, Message, Settled, State
+from couriermq.core.errors import LeaseLost
+from couriermq.core.model import Death, Draft, Message, Settled, State
 from tests.support.engines import WHO, Rig
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import courier.storage
+import couriermq.storage
 from tests.support.engines import ENGINES
 
 HERE = Path(__file__).parent
@@ -20,7 +20,7 @@ _ITEM = re.compile(r"(?P<test>\S+\.py::\w+)(?:\[(?P<case>.*)\])?")
 
 
 def test_no_engine_is_left_out() -> None:
-    folder = Path(courier.storage.__file__).parent
+    folder = Path(couriermq.storage.__file__).parent
     packages = {path.parent.name for path in folder.glob("*/__init__.py")}
     assert packages == set(ENGINES)
 

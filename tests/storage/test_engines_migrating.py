@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from courier.core.model import SECOND, Draft, Kind, Release
-from courier.storage.base import CannotOpen
-from courier.storage.dump import Dump
-from courier.storage.migrating import Migration
-from courier.storage.postgres.dumping import PostgresDump
-from courier.storage.sqlite.dumping import SqliteDump
+from couriermq.core.model import SECOND, Draft, Kind, Release
+from couriermq.storage.base import CannotOpen
+from couriermq.storage.dump import Dump
+from couriermq.storage.migrating import Migration
+from couriermq.storage.postgres.dumping import PostgresDump
+from couriermq.storage.sqlite.dumping import SqliteDump
 from tests.support.engines import ENGINES, TENANT, WHO, Rig, forget
 from tests.support.postgres import shared_cluster
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from courier.core.errors import BatchTooLarge, BodyTooLarge, CourierError
-from courier.core.events import EventKind
-from courier.core.model import Draft, Exchange, Matcher, Published, Rule, RuleType
+from couriermq.core.errors import BatchTooLarge, BodyTooLarge, CourierError
+from couriermq.core.events import EventKind
+from couriermq.core.model import Draft, Exchange, Matcher, Published, Rule, RuleType
 from tests.support.engines import TENANT, WHO, Rig
 
 RED = Rule(attribute="colour", type=RuleType.STRING, matcher=Matcher.EQ, value="red")

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from courier.core.model import DEDUP_MS, Draft, Kind, Lease, Sent
+from couriermq.core.model import DEDUP_MS, Draft, Kind, Lease, Sent
 from tests.support.engines import Rig
 
 

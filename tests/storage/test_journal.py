@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from courier.core.errors import OffsetGone
-from courier.core.events import Entry, Event, EventKind
-from courier.core.model import Draft, Extend, Kind, LateAck, QueueSettings
+from couriermq.core.errors import OffsetGone
+from couriermq.core.events import Entry, Event, EventKind
+from couriermq.core.model import Draft, Extend, Kind, LateAck, QueueSettings
 from tests.support.engines import TENANT, WHO, Rig
 
 CONTROL = "_added", "_changed", "_deleted"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from courier.core.errors import BatchTooLarge, Invalid, InvalidReceipt, LeaseLost, QueueNotFound, QueuePaused
-from courier.core.limits import BATCH_COUNT, LEASE_MS, RECEIVE_COUNT
-from courier.core.model import Ack, Draft, Extend, LateAck, Lease, Release, Settled, State
+from couriermq.core.errors import BatchTooLarge, Invalid, InvalidReceipt, LeaseLost, QueueNotFound, QueuePaused
+from couriermq.core.limits import BATCH_COUNT, LEASE_MS, RECEIVE_COUNT
+from couriermq.core.model import Ack, Draft, Extend, LateAck, Lease, Release, Settled, State
 from tests.support.engines import WHO, Rig
 
 

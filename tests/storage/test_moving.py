@@ -2,9 +2,9 @@
 
 import pytest
 
-from courier.core.errors import BatchTooLarge, Invalid, LeaseLost, MessageNotFound
-from courier.core.events import EventKind
-from courier.core.model import Draft, Kind, LateAck, Message, State
+from couriermq.core.errors import BatchTooLarge, Invalid, LeaseLost, MessageNotFound
+from couriermq.core.events import EventKind
+from couriermq.core.model import Draft, Kind, LateAck, Message, State
 from tests.support.engines import WHO, Rig
 
 

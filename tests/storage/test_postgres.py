@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from courier.clock import FakeClock
-from courier.core.duties import DELIVERY, DUTIES
-from courier.core.errors import AlreadyExists, LeaseLost, OffsetGone, QueueNotFound, Unavailable
-from courier.core.events import EventKind
-from courier.core.model import Draft, Kind, Lease, QueueSettings
-from courier.storage.base import CannotOpen, Span
-from courier.storage.postgres import duties
-from courier.storage.postgres.marks import FULL_SECONDS
-from courier.storage.postgres.store import PostgresStore
+from couriermq.clock import FakeClock
+from couriermq.core.duties import DELIVERY, DUTIES
+from couriermq.core.errors import AlreadyExists, LeaseLost, OffsetGone, QueueNotFound, Unavailable
+from couriermq.core.events import EventKind
+from couriermq.core.model import Draft, Kind, Lease, QueueSettings
+from couriermq.storage.base import CannotOpen, Span
+from couriermq.storage.postgres import duties
+from couriermq.storage.postgres.marks import FULL_SECONDS
+from couriermq.storage.postgres.store import PostgresStore
 from tests.support.engines import TENANT, WHO, Rig, forget
 from tests.support.postgres import Cluster, shared_cluster
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.core.errors import LeaseLost
-from courier.core.events import Event, EventKind
-from courier.core.model import Ack, Draft, Lease, Settled
-from courier.storage.postgres import bundles, strips
-from courier.storage.postgres.batch import Batch
-from courier.storage.postgres.bundles import MOST_BYTES, MOST_MESSAGES
-from courier.storage.postgres.express import Express
-from courier.storage.postgres.rows import encode
-from courier.storage.postgres.store import PostgresStore
-from courier.storage.postgres.supply import Supply
+from couriermq.core.errors import LeaseLost
+from couriermq.core.events import Event, EventKind
+from couriermq.core.model import Ack, Draft, Lease, Settled
+from couriermq.storage.postgres import bundles, strips
+from couriermq.storage.postgres.batch import Batch
+from couriermq.storage.postgres.bundles import MOST_BYTES, MOST_MESSAGES
+from couriermq.storage.postgres.express import Express
+from couriermq.storage.postgres.rows import encode
+from couriermq.storage.postgres.store import PostgresStore
+from couriermq.storage.postgres.supply import Supply
 from tests.support.engines import Rig
 from tests.support.postgres import shared_cluster
 

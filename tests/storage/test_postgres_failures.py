@@ -8,13 +8,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from courier.core.errors import Invalid, Unavailable
-from courier.core.model import Draft
-from courier.storage.base import CannotOpen, StoredRecord
-from courier.storage.postgres import link, schema
-from courier.storage.postgres.link import connect
-from courier.storage.postgres.schema import version_of
-from courier.storage.postgres.store import PostgresStore
+from couriermq.core.errors import Invalid, Unavailable
+from couriermq.core.model import Draft
+from couriermq.storage.base import CannotOpen, StoredRecord
+from couriermq.storage.postgres import link, schema
+from couriermq.storage.postgres.link import connect
+from couriermq.storage.postgres.schema import version_of
+from couriermq.storage.postgres.store import PostgresStore
 from tests.support.cluster import Standby
 from tests.support.engines import TENANT, Rig, forget
 from tests.support.postgres import Cluster, shared_cluster

@@ -8,12 +8,12 @@ import msgspec
 import psycopg
 import pytest
 
-from courier.core.errors import Unavailable
-from courier.core.model import Draft, Kind, Lease
-from courier.storage.base import Parcel
-from courier.storage.postgres.marks import FULL_SECONDS, MARGIN_MS
-from courier.storage.postgres.store import PostgresStore
-from courier.storage.postgres.transaction import Transaction
+from couriermq.core.errors import Unavailable
+from couriermq.core.model import Draft, Kind, Lease
+from couriermq.storage.base import Parcel
+from couriermq.storage.postgres.marks import FULL_SECONDS, MARGIN_MS
+from couriermq.storage.postgres.store import PostgresStore
+from couriermq.storage.postgres.transaction import Transaction
 from tests.support.engines import WHO, Rig
 from tests.support.postgres import shared_cluster
 

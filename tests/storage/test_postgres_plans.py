@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from courier.core.model import Draft
-from courier.storage.postgres.link import Connection, connect
-from courier.storage.postgres.queries import Q, load
-from courier.storage.postgres.store import PostgresStore
-from courier.storage.postgres.wire import _compiled
+from couriermq.core.model import Draft
+from couriermq.storage.postgres.link import Connection, connect
+from couriermq.storage.postgres.queries import Q, load
+from couriermq.storage.postgres.store import PostgresStore
+from couriermq.storage.postgres.wire import _compiled
 from tests.support.engines import Rig
 
 GROWING = ("message", "bundle", "held", "fifo", "dedup")

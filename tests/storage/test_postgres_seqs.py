@@ -1,6 +1,6 @@
 """A node hands out its numbers in order, however its transactions overlap."""
 
-from courier.storage.postgres.seqs import KEPT_SECONDS, Seqs
+from couriermq.storage.postgres.seqs import KEPT_SECONDS, Seqs
 
 
 class Watch:

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.core.errors import LeaseLost
-from courier.core.events import EventKind
-from courier.core.model import Ack, Draft, Lease, Settled, State
-from courier.storage.postgres import held, passing
-from courier.storage.postgres.bundles import MOST_BYTES, MOST_MESSAGES
-from courier.storage.postgres.marks import FULL_SECONDS, MARGIN_MS, Marks
-from courier.storage.postgres.pace import MOST_REST_SECONDS, REST
-from courier.storage.postgres.rows import Row
-from courier.storage.postgres.store import PostgresStore
-from courier.storage.postgres.transaction import Transaction
+from couriermq.core.errors import LeaseLost
+from couriermq.core.events import EventKind
+from couriermq.core.model import Ack, Draft, Lease, Settled, State
+from couriermq.storage.postgres import held, passing
+from couriermq.storage.postgres.bundles import MOST_BYTES, MOST_MESSAGES
+from couriermq.storage.postgres.marks import FULL_SECONDS, MARGIN_MS, Marks
+from couriermq.storage.postgres.pace import MOST_REST_SECONDS, REST
+from couriermq.storage.postgres.rows import Row
+from couriermq.storage.postgres.store import PostgresStore
+from couriermq.storage.postgres.transaction import Transaction
 from tests.support.engines import Rig
 from tests.support.postgres import shared_cluster
 

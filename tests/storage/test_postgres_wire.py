@@ -7,8 +7,8 @@ import psycopg
 import pytest
 import uvloop
 
-from courier.storage.postgres.link import connect, is_usable
-from courier.storage.postgres.wire import Step
+from couriermq.storage.postgres.link import connect, is_usable
+from couriermq.storage.postgres.wire import Step
 from tests.support.postgres import shared_cluster
 
 ONE: Step = ("SELECT 1 + %(n)s::bigint", {"n": 1})

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from courier.core.errors import CourierError, Unavailable
-from courier.core.model import Draft, Lease, Sent
-from courier.storage.sqlite.store import SqliteStore
+from couriermq.core.errors import CourierError, Unavailable
+from couriermq.core.model import Draft, Lease, Sent
+from couriermq.storage.sqlite.store import SqliteStore
 from tests.support.engines import Rig
 
 

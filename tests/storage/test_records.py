@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from courier.core.errors import (
+from couriermq.core.errors import (
     AlreadyExists,
     BindingNotFound,
     CredentialNotFound,
@@ -16,8 +16,8 @@ from courier.core.errors import (
     RecordNotFound,
     TenantNotFound,
 )
-from courier.core.model import QueueSettings
-from courier.storage.base import StoredRecord
+from couriermq.core.model import QueueSettings
+from couriermq.storage.base import StoredRecord
 from tests.support.engines import TENANT, WHO, Rig
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from courier.core.errors import LeaseLost
-from courier.core.model import DEDUP_MS, Draft, Kind, Matcher, QueueSettings, Rule, RuleType, Scope, State
+from couriermq.core.errors import LeaseLost
+from couriermq.core.model import DEDUP_MS, Draft, Kind, Matcher, QueueSettings, Rule, RuleType, Scope, State
 from tests.support.engines import TENANT, WHO, Rig
 
 

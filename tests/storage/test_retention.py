@@ -2,9 +2,9 @@
 
 import pytest
 
-from courier.core.errors import LeaseLost
-from courier.core.events import EventKind
-from courier.core.model import SECOND, Draft, QueueSettings, State
+from couriermq.core.errors import LeaseLost
+from couriermq.core.events import EventKind
+from couriermq.core.model import SECOND, Draft, QueueSettings, State
 from tests.support.engines import WHO, Rig
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from courier.core.errors import BatchTooLarge, BodyTooLarge, Invalid, QueueNotFound
-from courier.core.limits import BATCH_COUNT
-from courier.core.model import Attribute, Draft, Kind, Sent, State
+from couriermq.core.errors import BatchTooLarge, BodyTooLarge, Invalid, QueueNotFound
+from couriermq.core.limits import BATCH_COUNT
+from couriermq.core.model import Attribute, Draft, Kind, Sent, State
 from tests.support.engines import WHO, Rig
 
 

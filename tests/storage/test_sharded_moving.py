@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from courier.core.errors import AlreadyExists, CourierError, InUse, Invalid, LeaseLost, Unavailable
-from courier.core.model import SECOND, Draft, Kind, Lease, ListenerSettings, Queue, Sent, State
-from courier.core.sharding import Relocation, RelocationState, Shard, ShardState
-from courier.core.shards import first_of, shard_of
-from courier.storage.base import CannotOpen, Parcel
-from courier.storage.postgres.store import PostgresStore
-from courier.storage.sharded.carrier import pack
-from courier.storage.sharded.moving import Move, begin, family_of
+from couriermq.core.errors import AlreadyExists, CourierError, InUse, Invalid, LeaseLost, Unavailable
+from couriermq.core.model import SECOND, Draft, Kind, Lease, ListenerSettings, Queue, Sent, State
+from couriermq.core.sharding import Relocation, RelocationState, Shard, ShardState
+from couriermq.core.shards import first_of, shard_of
+from couriermq.storage.base import CannotOpen, Parcel
+from couriermq.storage.postgres.store import PostgresStore
+from couriermq.storage.sharded.carrier import pack
+from couriermq.storage.sharded.moving import Move, begin, family_of
 from tests.support.engines import TENANT, WHO, Rig, TwoShards, forget
 from tests.support.postgres import shared_cluster
 
@@ -433,7 +433,7 @@ async def test_callers_of_a_queue_that_is_frozen_wait_and_then_hear_so(
     nodes: list[Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig, other = nodes
-    monkeypatch.setattr("courier.storage.sharded.routing.PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr("couriermq.storage.sharded.routing.PATIENCE_SECONDS", 0.3)
     await rig.create("orders")
     await known_to(other, "orders")
     task = await stopped_at(rig, "orders", "fenced")

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from courier.core.errors import QueueNotFound
-from courier.core.model import Draft, Queue, Sent
-from courier.core.sharding import Shard
-from courier.storage.base import Parcel, RoutesChanged
-from courier.storage.sharded.places import Places
-from courier.storage.sharded.sending import Sending
+from couriermq.core.errors import QueueNotFound
+from couriermq.core.model import Draft, Queue, Sent
+from couriermq.core.sharding import Shard
+from couriermq.storage.base import Parcel, RoutesChanged
+from couriermq.storage.sharded.places import Places
+from couriermq.storage.sharded.sending import Sending
 
 MOVING, STAYING = (Queue(key=key, id=f"q{key}", tenant="default", name=f"q{key}") for key in (1, 2))
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from courier.core.errors import Unavailable
-from courier.core.model import Draft, Kind
-from courier.storage.base import CannotOpen
-from courier.storage.sqlite.store import SqliteStore
+from couriermq.core.errors import Unavailable
+from couriermq.core.model import Draft, Kind
+from couriermq.storage.base import CannotOpen
+from couriermq.storage.sqlite.store import SqliteStore
 from tests.support.engines import Rig
 
 pytestmark = pytest.mark.usefixtures("tmp_path")

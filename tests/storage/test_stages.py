@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from courier.core.errors import (
+from couriermq.core.errors import (
     BatchTooLarge,
     BodyTooLarge,
     Invalid,
@@ -13,9 +13,9 @@ from courier.core.errors import (
     QueueNotFound,
     StageNotFound,
 )
-from courier.core.events import EventKind
-from courier.core.limits import STAGE_COUNT
-from courier.core.model import DAY, MINUTE, Draft, Kind
+from couriermq.core.events import EventKind
+from couriermq.core.limits import STAGE_COUNT
+from couriermq.core.model import DAY, MINUTE, Draft, Kind
 from tests.support.engines import TENANT, WHO, Rig
 
 MANY = 3_500

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from courier.core.errors import Unavailable
-from courier.core.events import EventKind
-from courier.core.model import MINUTE
-from courier.upkeep.timekeeper import RETRY_MS, TICK_MS, Timekeeper
+from couriermq.core.errors import Unavailable
+from couriermq.core.events import EventKind
+from couriermq.core.model import MINUTE
+from couriermq.upkeep.timekeeper import RETRY_MS, TICK_MS, Timekeeper
 from tests.support.engines import Rig
 
 

@@ -7,8 +7,8 @@ import asyncio
 
 import pytest
 
-from courier.core.errors import QueueNotFound, QueuePaused
-from courier.core.model import Kind, Lease, QueueSettings
+from couriermq.core.errors import QueueNotFound, QueuePaused
+from couriermq.core.model import Kind, Lease, QueueSettings
 from tests.support.engines import WHO, Rig
 
 WAIT_MS = 20_000

@@ -15,7 +15,7 @@ import msgspec
 import requests
 import yaml
 
-from courier.dialects.anypoint.openapi import document
+from couriermq.dialects.anypoint.openapi import document
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "specs" / "anypoint"
 SERVICES = {"broker": "/api/v1", "admin": "/mq/admin/api", "stats": "/mq/stats/api/v1"}

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from courier.clock import FakeClock
-from courier.config import CloudflareSettings, DialectSettings, Settings
-from courier.core.model import Action, Scope
-from courier.server import running
+from couriermq.clock import FakeClock
+from couriermq.config import CloudflareSettings, DialectSettings, Settings
+from couriermq.core.model import Action, Scope
+from couriermq.server import running
 from tests.support.inprocess import ROOT_TOKEN, InProcess, Response
 
 PREFIX = "/client/v4/accounts"

@@ -11,8 +11,8 @@ from typing import Any
 
 import aiohttp
 
-from courier.core.events import Event, EventKind
-from courier.storage.postgres.store import PostgresStore
+from couriermq.core.events import Event, EventKind
+from couriermq.storage.postgres.store import PostgresStore
 from tests.support.engines import Rig
 from tests.support.load import Load, NoAnswer, clients, create_queues
 from tests.support.postgres import Cluster, program

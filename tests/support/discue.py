@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from courier.clock import FakeClock
-from courier.core.model import Action, Scope
+from couriermq.clock import FakeClock
+from couriermq.core.model import Action, Scope
 from tests.support.inprocess import ROOT_TOKEN, InProcess, Response, courier_app
 
 LIVE = "https://example.com/live"

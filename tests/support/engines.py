@@ -7,25 +7,25 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from courier.broker import Broker
-from courier.catalog import DEFAULT_TENANT, Catalog
-from courier.claims import Claims
-from courier.cli import database
-from courier.clock import FakeClock, SystemClock
-from courier.core.errors import CourierError
-from courier.core.events import Event, EventKind
-from courier.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
-from courier.core.sharding import Shard
-from courier.stages import Stages
-from courier.storage.base import Directory, Filter, Signals, Store
-from courier.storage.postgres.care import restore
-from courier.storage.postgres.store import PostgresStore
-from courier.storage.sharded.places import shard_record
-from courier.storage.sharded.store import ShardedStore
-from courier.storage.sqlite import care
-from courier.storage.sqlite.store import SqliteStore
-from courier.upkeep.timekeeper import Timekeeper
-from courier.waiting import Arrivals
+from couriermq.broker import Broker
+from couriermq.catalog import DEFAULT_TENANT, Catalog
+from couriermq.claims import Claims
+from couriermq.cli import database
+from couriermq.clock import FakeClock, SystemClock
+from couriermq.core.errors import CourierError
+from couriermq.core.events import Event, EventKind
+from couriermq.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
+from couriermq.core.sharding import Shard
+from couriermq.stages import Stages
+from couriermq.storage.base import Directory, Filter, Signals, Store
+from couriermq.storage.postgres.care import restore
+from couriermq.storage.postgres.store import PostgresStore
+from couriermq.storage.sharded.places import shard_record
+from couriermq.storage.sharded.store import ShardedStore
+from couriermq.storage.sqlite import care
+from couriermq.storage.sqlite.store import SqliteStore
+from couriermq.upkeep.timekeeper import Timekeeper
+from couriermq.waiting import Arrivals
 from tests.support.postgres import shared_cluster
 
 

@@ -21,9 +21,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from courier.core.errors import CourierError, QueueNotFound
-from courier.core.events import EventKind
-from courier.core.model import (
+from couriermq.core.errors import CourierError, QueueNotFound
+from couriermq.core.events import EventKind
+from couriermq.core.model import (
     DEDUP_MS,
     Ack,
     Draft,

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 import msgspec
 
-from courier.clock import Clock, FakeClock
-from courier.config import DialectSettings, Settings
-from courier.server import DIALECTS, Node, running
+from couriermq.clock import Clock, FakeClock
+from couriermq.config import DialectSettings, Settings
+from couriermq.server import DIALECTS, Node, running
 from tests.support.stores import store_settings
 
 ROOT_TOKEN = "root-token"

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from courier.core.events import Entry
-from courier.journal.arrow import record_batch
+from couriermq.core.events import Entry
+from couriermq.journal.arrow import record_batch
 from tests.support.minutes import messages, percentile, queue_minutes
 from tests.support.server import ServerProcess
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from courier.core.billing import billable_units
+from couriermq.core.billing import billable_units
 
 MINUTE = 60_000
 ENDS = {"acked", "discarded", "purged", "cancelled"}

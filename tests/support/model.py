@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from courier.core.errors import CourierError, InvalidReceipt, LeaseLost
-from courier.core.events import EventKind
-from courier.core.model import (
+from couriermq.core.errors import CourierError, InvalidReceipt, LeaseLost
+from couriermq.core.events import EventKind
+from couriermq.core.model import (
     DEDUP_MS,
     UNENDING,
     Ack,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from courier.clock import FakeClock
+from couriermq.clock import FakeClock
 from tests.support.inprocess import InProcess, Response, courier_app
 
 PREFIX = "/courier/v1"

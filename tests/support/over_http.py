@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from courier.clock import FakeClock
-from courier.core.errors import CourierError
-from courier.core.model import (
+from couriermq.clock import FakeClock
+from couriermq.core.errors import CourierError
+from couriermq.core.model import (
     Ack,
     Counters,
     Death,
@@ -22,7 +22,7 @@ from courier.core.model import (
     Settlement,
     State,
 )
-from courier.dialects.native.errors import ERRORS, URN
+from couriermq.dialects.native.errors import ERRORS, URN
 from tests.support.engines import TENANT, Rig
 from tests.support.inprocess import Response, courier_app
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from courier.storage.postgres import care
+from couriermq.storage.postgres import care
 
 FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 USERS = ("postgres", "nobody")

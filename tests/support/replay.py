@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from courier.core.events import Event, EventKind
-from courier.core.model import Attribute, Message, State
+from couriermq.core.events import Event, EventKind
+from couriermq.core.model import Attribute, Message, State
 
 ENDINGS = {EventKind.ACKED, EventKind.DISCARDED, EventKind.PURGED, EventKind.CANCELLED}
 TRANSFERS = {EventKind.DEAD_LETTERED, EventKind.MOVED, EventKind.REDRIVEN}

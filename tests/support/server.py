@@ -21,7 +21,7 @@ STOP_SECONDS = 40
 TLS = Path(__file__).with_name("tls")
 """A certificate that is its own authority, and its key."""
 
-COMMAND = [sys.executable, "-m", "courier.cli", "serve"]
+COMMAND = [sys.executable, "-m", "couriermq.cli", "serve"]
 
 
 def environ(**settings: Any) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "courier"
+PACKAGE = ROOT / "couriermq"
 
 
 class Module(NamedTuple):

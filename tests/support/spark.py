@@ -64,7 +64,7 @@ def job_environ(*before: Path) -> dict[str, str]:
 
 def _lay_out_classes() -> None:
     """Have a Spark do a little of everything and write down, when it ends, which classes that took."""
-    from courier.spark.session import open_session, telling
+    from couriermq.spark.session import open_session, telling
 
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join((f"-XX:ArchiveClassesAtExit={CLASSES}", *SMALL))
     with tempfile.TemporaryDirectory() as folder:

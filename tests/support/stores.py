@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from courier.storage.postgres import care as postgres
-from courier.storage.sqlite import care as sqlite
+from couriermq.storage.postgres import care as postgres
+from couriermq.storage.sqlite import care as sqlite
 from tests.support.engines import ENGINES, forget
 from tests.support.postgres import shared_cluster
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from courier.web.asgi import TIMED_OUT, Scope
+from couriermq.web.asgi import TIMED_OUT, Scope
 
 
 class Wire:

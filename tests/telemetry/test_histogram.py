@@ -1,7 +1,7 @@
 """Counting by upper bound."""
 
-from courier.telemetry.histogram import Histogram
-from courier.telemetry.metrics import buckets
+from couriermq.telemetry.histogram import Histogram
+from couriermq.telemetry.metrics import buckets
 
 
 def test_a_value_counts_under_the_first_bound_that_holds_it():

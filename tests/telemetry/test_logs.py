@@ -6,8 +6,8 @@ import logging
 import msgspec
 import pytest
 
-from courier.config import Settings
-from courier.telemetry import logs
+from couriermq.config import Settings
+from couriermq.telemetry import logs
 
 
 class Terminal(io.StringIO):

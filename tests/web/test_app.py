@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from courier.auth.gate import BAD_CREDENTIAL_BURST
-from courier.core.errors import CourierError, Forbidden, QueueNotFound, Unavailable
-from courier.telemetry.traffic import Traffic
-from courier.web import asgi
-from courier.web.app import App
-from courier.web.call import ANONYMOUS, Call, Reply, Route
+from couriermq.auth.gate import BAD_CREDENTIAL_BURST
+from couriermq.core.errors import CourierError, Forbidden, QueueNotFound, Unavailable
+from couriermq.telemetry.traffic import Traffic
+from couriermq.web import asgi
+from couriermq.web.app import App
+from couriermq.web.call import ANONYMOUS, Call, Reply, Route
 from tests.support.inprocess import ROOT_TOKEN, courier_app
 from tests.support.wire import Wire, request
 
@@ -251,7 +251,7 @@ async def test_overload_says_when_to_come_back(app):
 
 
 async def test_a_bug_is_logged_and_tells_the_caller_nothing(app, caplog):
-    with caplog.at_level(logging.ERROR, "courier.web"):
+    with caplog.at_level(logging.ERROR, "couriermq.web"):
         wire = await ask(app, "GET", "/toy/bug", AUTH)
     assert (wire.status, wire.content) == (500, b'{"toy":"crash"}')
     assert "the secret recipe" in caplog.text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from courier.config import ConfigError, Settings, load
+from couriermq.config import ConfigError, Settings, load
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from courier.core.model import Draft
-from courier.storage.sqlite.store import SqliteStore
+from couriermq.core.model import Draft
+from couriermq.storage.sqlite.store import SqliteStore
 from tests.support.inprocess import courier_app
 
 

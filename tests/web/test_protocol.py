@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from courier.web.asgi import TIMED_OUT
-from courier.web.protocol import HEAD_BYTES, LAST_WORDS_SECONDS, Connection, Deadlines, sweep
+from couriermq.web.asgi import TIMED_OUT
+from couriermq.web.protocol import HEAD_BYTES, LAST_WORDS_SECONDS, Connection, Deadlines, sweep
 
 DEADLINES = Deadlines(head=10, body=20, idle=30, write=40, max_connections=3)
 GET = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from courier.web.errors import MalformedRequest, MethodNotAllowed, NoRoute
-from courier.web.routing import RouteTable
+from couriermq.web.errors import MalformedRequest, MethodNotAllowed, NoRoute
+from couriermq.web.routing import RouteTable
 
 ROUTES = [
     ("GET", "/"),

@@ -7,8 +7,8 @@ pytest.importorskip("opentelemetry.sdk")
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
 
-from courier.core.model import Draft
-from courier.web.tracing import Tracing
+from couriermq.core.model import Draft
+from couriermq.web.tracing import Tracing
 from tests.support.inprocess import courier_app
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -6,9 +6,9 @@ python -m tests.spark.jobs.do_everything WHERE FOLDER ROWS_PER_BATCH (URL TOKEN 
 import sys
 from pathlib import Path
 
-from courier.spark import pipeline
-from courier.spark.journal import Journal
-from courier.spark.session import open_session
+from couriermq.spark import pipeline
+from couriermq.spark.journal import Journal
+from couriermq.spark.session import open_session
 from tests.spark.jobs.carry_messages import carry
 from tests.spark.jobs.read_messages import read
 from tests.support.spark_cluster import cluster_conf

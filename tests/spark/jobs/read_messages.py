@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from courier.spark.session import open_session
+from couriermq.spark.session import open_session
 from tests.support.spark_cluster import cluster_conf
 
 

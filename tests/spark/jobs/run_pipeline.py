@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from courier.spark import pipeline
-from courier.spark.journal import Journal
-from courier.spark.session import open_session
+from couriermq.spark import pipeline
+from couriermq.spark.journal import Journal
+from couriermq.spark.session import open_session
 from tests.support.spark_cluster import cluster_conf
 
 

@@ -1,7 +1,0 @@
-"""`python -m courier.cli` is the same as `courier`."""
-
-import sys
-
-from courier.cli.app import main
-
-sys.exit(main())

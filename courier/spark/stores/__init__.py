@@ -1,5 +1,0 @@
-"""Where tables are kept: one interface, and a module for each format."""
-
-from courier.spark.stores.base import TableStore, open_store
-
-__all__ = ["TableStore", "open_store"]

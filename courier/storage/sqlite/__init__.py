@@ -1,5 +1,0 @@
-"""The embedded engine: one SQLite file, one writer, one fsync for everybody who waits."""
-
-from courier.storage.sqlite.store import SqliteStore
-
-__all__ = ["SqliteStore"]

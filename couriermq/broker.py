@@ -1,0 +1,406 @@
+"""The data plane: what every dialect asks for, in our words.
+
+The broker checks what callers say, decides by the rules of `core`, leaves durability to the store, and lets
+receivers wait until there is something to receive. Batches answer with one outcome an item: the thing itself or
+the error that the item alone would have raised.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from couriermq.catalog import Catalog
+from couriermq.clock import Clock
+from couriermq.core import limits
+from couriermq.core.errors import BatchTooLarge, CourierError, Invalid, MessageNotFound, QueuePaused
+from couriermq.core.events import Entry, Event, EventKind
+from couriermq.core.model import (
+    Ack,
+    Binding,
+    Counters,
+    Draft,
+    Exchange,
+    Extend,
+    Lease,
+    Message,
+    Page,
+    Published,
+    Queue,
+    Release,
+    Sent,
+    Settled,
+    Settlement,
+)
+from couriermq.core.routing import matches
+from couriermq.storage.base import EventLog, Filter, Parcel, RoutesChanged, Span, Store
+from couriermq.waiting import Arrivals
+
+T = TypeVar("T")
+
+CHUNK = 1_000
+"""How many messages a purge or a move takes at a time, so that nobody else waits for long."""
+
+
+class Broker:
+    """Send, receive, settle, look, move. Queues are found, and callers' rights checked, before it is asked."""
+
+    def __init__(
+        self, store: Store, catalog: Catalog, clock: Clock, arrivals: Arrivals, *, history: EventLog | None = None
+    ) -> None:
+        self._store = store
+        self._history = history or _Journals(store)
+        self._catalog = catalog
+        self._clock = clock
+        self._arrivals = arrivals
+
+    # -- in ---------------------------------------------------------------------------------------------------
+
+    async def send(self, queue: Queue, drafts: Sequence[Draft], *, principal: str) -> list[Sent | CourierError]:
+        """Store drafts in one transaction; an item that is refused leaves the others stored."""
+        _check_count(len(drafts), limits.BATCH_COUNT)
+        refusals = [limits.check_draft(draft, queue) for draft in drafts]
+        if not any(refusals):
+            return await self._store_parcels([Parcel(queue, draft) for draft in drafts], self._clock.now(), principal)
+        parcels = [Parcel(queue, draft) for draft, refusal in zip(drafts, refusals, strict=True) if refusal is None]
+        outcomes = iter(await self._store_parcels(parcels, self._clock.now(), principal) if parcels else [])
+        return [next(outcomes) if refusal is None else refusal for refusal in refusals]
+
+    async def _store_parcels(
+        self, parcels: list[Parcel], now: int, principal: str, events: Sequence[Event] = ()
+    ) -> list[Sent | CourierError]:
+        """Store parcels and their copies for listeners in one transaction; the outcomes are those of the parcels."""
+        while True:
+            copies = self._all_copies(parcels)
+            every = [*parcels, *copies] if copies else parcels
+            try:
+                outcomes = await self._store.send(every, now=now, principal=principal, events=events)
+            except RoutesChanged:
+                if events:  # an exchange's: where its copies go may have changed, too
+                    raise
+                continue
+            return outcomes[: len(parcels)] if copies else outcomes
+
+    def _all_copies(self, parcels: Sequence[Parcel]) -> list[Parcel]:
+        queues = {parcel.queue.id: parcel.queue for parcel in parcels}
+        if not any(map(self._catalog.listeners_of, queues.values())):
+            return []
+        return [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel)]
+
+    def _copies(self, index: int, parcel: Parcel) -> list[Parcel]:
+        """What the listeners of a parcel's queue get: the same message in each one's outbox."""
+        listeners = self._catalog.listeners_of(parcel.queue)
+        if not listeners:
+            return []
+        draft = parcel.draft
+        if draft.id is None:
+            draft.id = self._clock.random_bytes(16).hex()  # a message and its copies share one id
+        copy = msgspec.structs.replace(
+            draft,
+            delay_ms=parcel.queue.settings.delay_ms if draft.delay_ms is None else draft.delay_ms,
+            group=None,
+            dedup_id=None,
+        )
+        return [
+            Parcel(self._catalog.outbox(listener), copy, copy_of=index)
+            for listener in listeners
+            if matches(listener.settings.rules, draft.attributes, draft.body)
+        ]
+
+    async def send_one(self, queue: Queue, draft: Draft, *, principal: str) -> Sent:
+        """Store one draft by the shortest way: this is what most calls are."""
+        if refusal := limits.check_draft(draft, queue):
+            raise refusal
+        return only(await self._store_parcels([Parcel(queue, draft)], self._clock.now(), principal))
+
+    async def publish(
+        self, exchange: Exchange, drafts: Sequence[Draft], *, principal: str
+    ) -> list[Published | CourierError]:
+        """Copy each draft to every queue whose binding lets it through, all in one transaction."""
+        _check_count(len(drafts), limits.BATCH_COUNT)
+        while True:
+            with contextlib.suppress(RoutesChanged):
+                return await self._publish(exchange, drafts, principal)
+
+    async def _publish(
+        self, exchange: Exchange, drafts: Sequence[Draft], principal: str
+    ) -> list[Published | CourierError]:
+        now = self._clock.now()
+        bindings = self._catalog.bindings_of(exchange)
+        routed = [self._route(bindings, draft) for draft in drafts]
+        parcels, events = self._send_out(exchange, drafts, routed, now, principal)
+        outcomes = iter(await self._store_parcels(parcels, now, principal, events) if events else ())
+        return [
+            route if isinstance(route, CourierError) else _published_outcome(draft, [next(outcomes) for _ in route])
+            for draft, route in zip(drafts, routed, strict=True)
+        ]
+
+    def _send_out(
+        self,
+        exchange: Exchange,
+        drafts: Sequence[Draft],
+        routed: Sequence[list[Queue] | CourierError],
+        now: int,
+        principal: str,
+    ) -> tuple[list[Parcel], list[Event]]:
+        """The parcels of drafts that were routed, and the events that say how far."""
+        parcels: list[Parcel] = []
+        events: list[Event] = []
+        for draft, route in zip(drafts, routed, strict=True):
+            if isinstance(route, CourierError):
+                continue
+            if draft.id is None:
+                draft.id = self._clock.random_bytes(16).hex()  # the copies in all queues share one id
+            parcels.extend(Parcel(queue, draft) for queue in route)
+            events.append(_published(exchange, draft, len(route), now, principal))
+        return parcels, events
+
+    def address(
+        self, target: Queue | Exchange, drafts: Sequence[Draft], *, principal: str
+    ) -> tuple[list[Parcel], list[Event], dict[int, CourierError]]:
+        """What a later transaction has to store for drafts, copies and events included; and the refusals by index."""
+        events: list[Event] = []
+        if isinstance(target, Queue):
+            checked = ((index, limits.check_draft(draft, target)) for index, draft in enumerate(drafts))
+            refusals = {index: refusal for index, refusal in checked if refusal is not None}
+            parcels = [Parcel(target, draft) for draft in drafts]
+        else:
+            bindings = self._catalog.bindings_of(target)
+            routed = [self._route(bindings, draft) for draft in drafts]
+            refusals = {index: route for index, route in enumerate(routed) if isinstance(route, CourierError)}
+            parcels, events = self._send_out(target, drafts, routed, self._clock.now(), principal)
+        return [*parcels, *self._all_copies(parcels)], events, refusals
+
+    def _route(self, bindings: Sequence[Binding], draft: Draft) -> list[Queue] | CourierError:
+        queues = []
+        for binding in bindings:
+            queue = self._catalog.queue_of_id(binding.queue_id)
+            if queue is not None and matches(binding.rules, draft.attributes):
+                if refusal := limits.check_draft(draft, queue):
+                    return refusal
+                queues.append(queue)
+        return queues
+
+    # -- out --------------------------------------------------------------------------------------------------
+
+    async def receive(
+        self,
+        queue: Queue,
+        *,
+        principal: str,
+        limit: int = 1,
+        lease_ms: int | None = None,
+        wait_ms: int = 0,
+        group_limit: int | None = None,
+    ) -> list[Lease]:
+        """Lease up to `limit` messages; with none ready, wait up to `wait_ms` for the first to come."""
+        limits.check_range("limit", limit, 1, limits.RECEIVE_COUNT)
+        limits.check_range("wait_ms", wait_ms, 0, limits.WAIT_MS)
+        lease_ms = queue.settings.lease_ms if lease_ms is None else lease_ms
+        limits.check_range("lease_ms", lease_ms, 0, limits.LEASE_MS)
+        deadline = self._clock.now() + wait_ms
+        woken = False
+        while True:
+            if queue.settings.paused:
+                raise QueuePaused(queue.name)
+            seen = self._arrivals.seen(queue.key)
+            now = self._clock.now()
+            with self._arrivals.looking(queue.key, woken=woken):
+                leases = await self._store.receive(
+                    queue, limit=limit, lease_ms=lease_ms, now=now, principal=principal, group_limit=group_limit
+                )
+            if leases or now >= deadline:
+                return leases
+            woken = await self._arrivals.wait(queue.key, seen=seen, until=deadline)
+            if not woken:
+                deadline = now  # the wait is over: look once more, then answer
+            queue = self._catalog.queue_by_id(queue.tenant, queue.id)
+
+    async def settle(
+        self, queue: Queue, settlements: Sequence[Settlement], *, principal: str
+    ) -> list[Settled | CourierError]:
+        """Ack, release and extend, mixed as the caller likes; a settlement out of range fails alone."""
+        _check_count(len(settlements), limits.BATCH_COUNT)
+        refusals = [_check_settlement(settlement) for settlement in settlements]
+        good = [s for s, refusal in zip(settlements, refusals, strict=True) if refusal is None]
+        settled = iter(
+            await self._store.settle(queue, good, now=self._clock.now(), principal=principal) if good else ()
+        )
+        return [next(settled) if refusal is None else refusal for refusal in refusals]
+
+    async def ack(self, queue: Queue, receipt: str, *, principal: str) -> Settled:
+        """The message is done; raises LeaseLost when the lease has ended (see the queue's `late_ack`)."""
+        return only(await self.settle(queue, [Ack(receipt)], principal=principal))
+
+    async def release(self, queue: Queue, receipt: str, *, delay_ms: int | None = None, principal: str) -> Settled:
+        """Give the message back as a failed attempt, to be ready again after `delay_ms`."""
+        return only(await self.settle(queue, [Release(receipt, delay_ms)], principal=principal))
+
+    async def extend(self, queue: Queue, receipt: str, *, lease_ms: int, principal: str) -> Settled:
+        """Hold the message for `lease_ms` more, from now; raises LeaseLost if the lease has ended."""
+        return only(await self.settle(queue, [Extend(receipt, lease_ms)], principal=principal))
+
+    # -- look and move ----------------------------------------------------------------------------------------
+
+    async def browse(
+        self, queue: Queue, *, where: Filter | None = None, limit: int = 100, after: str | None = None
+    ) -> Page:
+        """Look at messages without leasing them, oldest first."""
+        limits.check_range("limit", limit, 1, limits.BROWSE_COUNT)
+        return await self._store.browse(queue, now=self._clock.now(), where=where or Filter(), limit=limit, after=after)
+
+    async def read_message(self, queue: Queue, message_id: str) -> Message:
+        """One live message by id, whatever its state; raises MessageNotFound."""
+        return await self._store.read_message(queue, message_id=message_id, now=self._clock.now())
+
+    async def counters(self, queue: Queue) -> Counters:
+        return await self._store.counters(queue, now=self._clock.now())
+
+    async def purge(self, queue: Queue, *, principal: str) -> int:
+        """Remove every message that is in the queue now, whatever its state; returns how many."""
+        upto_seq = await self._store.last_seq(queue)
+        after, total = None, 0
+        while True:
+            step = await self._store.purge(
+                queue, upto_seq=upto_seq, after=after, limit=CHUNK, now=self._clock.now(), principal=principal
+            )
+            after, total = step.next, total + step.count
+            if after is None:
+                return total
+
+    async def remove(self, queue: Queue, seqs: Sequence[int], *, principal: str) -> list[int]:
+        """Remove chosen messages, whatever their state; returns the seqs that were there."""
+        return await self._store.remove(
+            queue, seqs=seqs, kind=EventKind.PURGED, now=self._clock.now(), principal=principal
+        )
+
+    async def cancel(self, queue: Queue, message_id: str, *, principal: str) -> Message:
+        """Take a message back before anybody has received it; raises MessageNotFound, or Invalid while leased."""
+        message = await self.read_message(queue, message_id)
+        if message.attempts:
+            raise Invalid("the message has been received; only one that waits untouched can be cancelled", field="id")
+        removed = await self._store.remove(
+            queue, seqs=[message.seq], kind=EventKind.CANCELLED, now=self._clock.now(), principal=principal
+        )
+        if not removed:
+            raise MessageNotFound(message_id)
+        return message
+
+    async def move(self, source: Queue, target: Queue, *, seqs: Sequence[int] | None = None, principal: str) -> int:
+        """Move messages that are not leased, all or chosen ones, to another queue of the tenant; returns how many."""
+        return await self._move(source, target, seqs, kind=EventKind.MOVED, principal=principal)
+
+    async def redrive(
+        self, queue: Queue, *, seqs: Sequence[int] | None = None, target: Queue | None = None, principal: str
+    ) -> int:
+        """Send dead letters back to where they died, or to `target`, with fresh attempts; returns how many."""
+        return await self._move(queue, target, seqs, kind=EventKind.REDRIVEN, principal=principal)
+
+    async def _move(
+        self, source: Queue, target: Queue | None, seqs: Sequence[int] | None, *, kind: EventKind, principal: str
+    ) -> int:
+        _check_chosen(seqs)
+        if target is not None and source.key == target.key:
+            raise Invalid("a queue's messages cannot be moved to itself", field="target")
+        upto_seq = await self._store.last_seq(source)
+        after, total = None, 0
+        while True:
+            step = await self._store.move(
+                source,
+                target,
+                seqs=seqs,
+                upto_seq=upto_seq,
+                after=after,
+                limit=CHUNK,
+                kind=kind,
+                now=self._clock.now(),
+                principal=principal,
+            )
+            after, total = step.next, total + step.count
+            if after is None:
+                return total
+
+    # -- journal ----------------------------------------------------------------------------------------------
+
+    async def spans(self) -> list[Span]:
+        """Which offsets of the journal can be read, of each shard."""
+        return await self._history.spans()
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        """Events in order from offset `start`; raises OffsetGone for what was trimmed."""
+        return await self._history.read_events(start=start, limit=limit)
+
+    async def offset_at(self, at: int, shard: int = 0) -> int:
+        """The offset of a shard's first event of that instant or later; its next offset when there is none."""
+        return await self._history.offset_at(at, shard)
+
+    def stop_waiting(self) -> None:
+        """Answer every waiting receiver now, with what there is: the server is going down."""
+        self._arrivals.close()
+
+
+class _Journals:
+    """The past as far as the store itself remembers it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.read_events = store.read_events
+
+    async def spans(self) -> list[Span]:
+        return [await journal.span() for journal in self._store.journals()]
+
+    async def offset_at(self, at: int, shard: int = 0) -> int:
+        return await self._store.journals()[shard].offset_at(at)
+
+
+def only(outcomes: Sequence[T | CourierError]) -> T:
+    """The outcome of a batch of one: returned, or raised when it is an error."""
+    outcome = outcomes[0]
+    if isinstance(outcome, CourierError):
+        raise outcome
+    return outcome
+
+
+def _check_count(count: int, limit: int) -> None:
+    if not 1 <= count <= limit:
+        raise BatchTooLarge(count, limit)
+
+
+def _check_chosen(seqs: Sequence[int] | None) -> None:
+    if seqs is not None:
+        _check_count(len(seqs), limits.BATCH_COUNT)
+
+
+def _check_settlement(settlement: Settlement) -> CourierError | None:
+    try:
+        if type(settlement) is Extend:
+            limits.check_range("lease_ms", settlement.lease_ms, 0, limits.LEASE_MS)
+        elif type(settlement) is Release and settlement.delay_ms is not None:
+            limits.check_range("delay_ms", settlement.delay_ms, 0, limits.DELAY_MS)
+    except Invalid as error:
+        return error
+    return None
+
+
+def _published(exchange: Exchange, draft: Draft, queue_count: int, now: int, principal: str) -> Event:
+    return Event(
+        kind=EventKind.PUBLISHED,
+        at=now,
+        tenant=exchange.tenant,
+        queue_id=exchange.id,
+        queue=exchange.name,
+        message_id=draft.id,
+        size=len(draft.body),
+        principal=principal,
+        detail={"queue_count": queue_count},
+    )
+
+
+def _published_outcome(draft: Draft, outcomes: Sequence[Sent | CourierError]) -> Published | CourierError:
+    assert draft.id is not None
+    failed = [outcome for outcome in outcomes if isinstance(outcome, CourierError)]
+    return failed[0] if failed else Published(draft.id, len(outcomes))
+
+
+__all__ = ["Broker", "Filter", "only"]

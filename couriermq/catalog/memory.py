@@ -1,0 +1,250 @@
+"""Everything of the control plane, in memory: finding is a look into a dictionary."""
+
+from collections.abc import Callable
+
+from couriermq.core.errors import (
+    AlreadyExists,
+    BindingNotFound,
+    CredentialNotFound,
+    ExchangeNotFound,
+    ListenerNotFound,
+    QueueNotFound,
+    RecordNotFound,
+    TenantNotFound,
+)
+from couriermq.core.model import Binding, Credential, Exchange, Listener, Queue, Record, Tenant
+
+DEFAULT_TENANT = "default"
+
+Thing = Tenant | Queue | Exchange | Binding | Listener | Credential | Record
+
+
+class Memory:
+    """What there is. Another tenant's things do not exist for whoever asks."""
+
+    def __init__(self) -> None:
+        self._tenants: dict[str, Tenant] = {}
+        self._aliases: dict[tuple[str, str], Tenant] = {}
+        self._queues: dict[str, Queue] = {}
+        self._queue_keys: dict[int, Queue] = {}
+        self._exchanges: dict[str, Exchange] = {}
+        self._names: dict[tuple[str, str], Queue | Exchange] = {}
+        self._bindings: dict[str, dict[str, Binding]] = {}  # by exchange, then by queue
+        self._listeners: dict[str, dict[str, Listener]] = {}  # by queue, then by id
+        self._listener_watcher: Callable[[Listener, bool], None] | None = None
+        self._credentials: dict[str, Credential] = {}
+        self._secrets: dict[bytes, Credential] = {}
+        self._records: dict[tuple[str, str, str], Record] = {}
+
+    def tenant(self, tenant_id: str) -> Tenant:
+        try:
+            return self._tenants[tenant_id]
+        except KeyError:
+            raise TenantNotFound(tenant_id) from None
+
+    def tenants(self) -> list[Tenant]:
+        return sorted(self._tenants.values(), key=lambda tenant: tenant.id)
+
+    def tenant_of_alias(self, dialect: str, alias: str) -> Tenant:
+        """The tenant that a dialect knows under this id: its alias there, else its own id."""
+        found = self._aliases.get((dialect, alias)) or self._tenants.get(alias)
+        if found is None:
+            raise TenantNotFound(alias)
+        return found
+
+    def queue(self, tenant: str, name_or_id: str) -> Queue:
+        """The tenant's queue of that name, else of that id; another tenant's queue does not exist."""
+        found = self._names.get((tenant, name_or_id)) or self._queues.get(name_or_id)
+        if not isinstance(found, Queue) or found.tenant != tenant or found.owner is not None:
+            raise QueueNotFound(name_or_id)
+        return found
+
+    def queue_by_id(self, tenant: str, queue_id: str) -> Queue:
+        found = self._queues.get(queue_id)
+        if found is None or found.tenant != tenant:
+            raise QueueNotFound(queue_id)
+        return found
+
+    def queue_of_id(self, queue_id: str) -> Queue | None:
+        return self._queues.get(queue_id)
+
+    def queue_of_key(self, key: int) -> Queue | None:
+        return self._queue_keys.get(key)
+
+    def queues(self, tenant: str, *, prefix: str = "") -> list[Queue]:
+        """The tenant's queues by name; those that belong to listeners are not among them."""
+        owned = (
+            q for q in self._queues.values() if q.tenant == tenant and q.owner is None and q.name.startswith(prefix)
+        )
+        return sorted(owned, key=lambda queue: queue.name)
+
+    def all_queues(self) -> list[Queue]:
+        return list(self._queues.values())
+
+    def destination(self, tenant: str, name_or_id: str) -> Queue | Exchange:
+        """Queues and exchanges share their names; raises QueueNotFound when it is neither."""
+        found = self._names.get((tenant, name_or_id)) or self._queues.get(name_or_id) or self._exchanges.get(name_or_id)
+        if found is None or found.tenant != tenant or (isinstance(found, Queue) and found.owner is not None):
+            raise QueueNotFound(name_or_id)
+        return found
+
+    def dead_letter_sources(self, queue: Queue) -> list[Queue]:
+        """The queues whose dead letters go to this one."""
+        owned = self.queues(queue.tenant)
+        return [q for q in owned if q.settings.dead_letter_queue == queue.id and q.id != queue.id]
+
+    def exchange(self, tenant: str, name_or_id: str) -> Exchange:
+        found = self._names.get((tenant, name_or_id)) or self._exchanges.get(name_or_id)
+        if not isinstance(found, Exchange) or found.tenant != tenant:
+            raise ExchangeNotFound(name_or_id)
+        return found
+
+    def exchanges(self, tenant: str, *, prefix: str = "") -> list[Exchange]:
+        owned = (x for x in self._exchanges.values() if x.tenant == tenant and x.name.startswith(prefix))
+        return sorted(owned, key=lambda exchange: exchange.name)
+
+    def bindings_of(self, exchange: Exchange) -> list[Binding]:
+        return list(self._bindings.get(exchange.id, {}).values())
+
+    def bindings_to(self, queue: Queue) -> list[Binding]:
+        return [bound[queue.id] for bound in self._bindings.values() if queue.id in bound]
+
+    def binding(self, exchange: Exchange, queue: Queue) -> Binding:
+        try:
+            return self._bindings[exchange.id][queue.id]
+        except KeyError:
+            raise BindingNotFound(f"{exchange.name} to {queue.name}") from None
+
+    def watch_listeners(self, watcher: Callable[[Listener, bool], None] | None) -> None:
+        """Have every listener that is new, changed (True) or gone (False) told to whoever delivers to it."""
+        self._listener_watcher = watcher
+
+    def listeners_of(self, queue: Queue) -> list[Listener]:
+        """The listeners of a queue, oldest first."""
+        return list(self._listeners.get(queue.id, {}).values())
+
+    def listeners(self, tenant: str | None = None) -> list[Listener]:
+        """Every listener of a tenant, or of all of them."""
+        every = (listener for group in self._listeners.values() for listener in group.values())
+        return [listener for listener in every if tenant is None or listener.tenant == tenant]
+
+    def listener(self, queue: Queue, name_or_id: str) -> Listener:
+        group = self._listeners.get(queue.id, {})
+        found = group.get(name_or_id) or next((one for one in group.values() if one.name == name_or_id), None)
+        if found is None:
+            raise ListenerNotFound(name_or_id)
+        return found
+
+    def outbox(self, listener: Listener) -> Queue:
+        """The queue in which messages wait for their delivery."""
+        return self.queue_by_id(listener.tenant, listener.outbox_id)
+
+    def dead_letters(self, listener: Listener) -> Queue:
+        """The queue of messages whose delivery was given up."""
+        return self.queue_by_id(listener.tenant, listener.dead_letters_id)
+
+    def credential(self, tenant: str, credential_id: str) -> Credential:
+        found = self._credentials.get(credential_id)
+        if found is None or found.tenant != tenant:
+            raise CredentialNotFound(credential_id)
+        return found
+
+    def credential_of_id(self, credential_id: str) -> Credential | None:
+        return self._credentials.get(credential_id)
+
+    def credential_of_secret(self, secret_hash: bytes) -> Credential | None:
+        return self._secrets.get(secret_hash)
+
+    def credentials(self, tenant: str) -> list[Credential]:
+        owned = (c for c in self._credentials.values() if c.tenant == tenant)
+        return sorted(owned, key=lambda credential: (credential.created_at, credential.id))
+
+    def record(self, kind: str, tenant: str, record_id: str) -> Record:
+        try:
+            return self._records[kind, tenant, record_id]
+        except KeyError:
+            raise RecordNotFound(record_id) from None
+
+    def records(self, kind: str, tenant: str) -> list[Record]:
+        found = (r for (k, t, _), r in self._records.items() if k == kind and t == tenant)
+        return sorted(found, key=lambda record: (record.created_at, record.id))
+
+    def _check_free(self, tenant: str, name: str, noun: str) -> None:
+        if (tenant, name) in self._names:
+            raise AlreadyExists(noun, name)
+
+    def _with_queues(self, listener: Listener) -> list[Thing]:
+        return [listener, self.outbox(listener), self.dead_letters(listener)]
+
+    # -- remembering and forgetting ---------------------------------------------------------------------------
+
+    def _present(self, thing: Thing) -> Thing | None:
+        """The same thing as it is known now, if it is."""
+        match thing:
+            case Tenant():
+                return self._tenants.get(thing.id)
+            case Queue():
+                return self._queues.get(thing.id)
+            case Exchange():
+                return self._exchanges.get(thing.id)
+            case Binding():
+                return self._bindings.get(thing.exchange_id, {}).get(thing.queue_id)
+            case Listener():
+                return self._listeners.get(thing.queue_id, {}).get(thing.id)
+            case Credential():
+                return self._credentials.get(thing.id)
+            case Record():
+                return self._records.get((thing.kind, thing.tenant, thing.id))
+
+    def _remember(self, thing: Thing) -> None:
+        match thing:
+            case Tenant():
+                self._forget_aliases(thing.id)
+                self._tenants[thing.id] = thing
+                self._aliases.update(dict.fromkeys(thing.aliases.items(), thing))
+            case Queue():
+                if old := self._queues.get(thing.id):
+                    self._names.pop((old.tenant, old.name), None)
+                self._queues[thing.id] = self._queue_keys[thing.key] = thing
+                self._names[thing.tenant, thing.name] = thing
+                if self._listener_watcher is not None:
+                    for listener in self._listeners.get(thing.id, {}).values():
+                        self._listener_watcher(listener, True)  # what its queue is set to counts for it too
+            case Exchange():
+                self._exchanges[thing.id] = self._names[thing.tenant, thing.name] = thing
+            case Binding():
+                self._bindings.setdefault(thing.exchange_id, {})[thing.queue_id] = thing
+            case Listener():
+                self._listeners.setdefault(thing.queue_id, {})[thing.id] = thing
+                if self._listener_watcher is not None:
+                    self._listener_watcher(thing, True)
+            case Credential():
+                if known := self._credentials.get(thing.id):
+                    self._secrets.pop(known.secret_hash, None)
+                self._credentials[thing.id] = self._secrets[thing.secret_hash] = thing
+            case Record():
+                self._records[thing.kind, thing.tenant, thing.id] = thing
+
+    def _forget(self, thing: Thing) -> None:
+        match thing:
+            case Tenant():
+                self._forget_aliases(thing.id)
+                del self._tenants[thing.id]
+            case Queue():
+                del self._queues[thing.id], self._queue_keys[thing.key], self._names[thing.tenant, thing.name]
+            case Exchange():
+                del self._exchanges[thing.id], self._names[thing.tenant, thing.name]
+            case Binding():
+                del self._bindings[thing.exchange_id][thing.queue_id]
+            case Listener():
+                del self._listeners[thing.queue_id][thing.id]
+                if self._listener_watcher is not None:
+                    self._listener_watcher(thing, False)
+            case Credential():
+                del self._credentials[thing.id], self._secrets[thing.secret_hash]
+            case Record():
+                del self._records[thing.kind, thing.tenant, thing.id]
+
+    def _forget_aliases(self, tenant_id: str) -> None:
+        for key in [key for key, tenant in self._aliases.items() if tenant.id == tenant_id]:
+            del self._aliases[key]

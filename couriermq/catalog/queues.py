@@ -1,0 +1,101 @@
+"""Changes to queues."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from couriermq.catalog.shelf import Shelf
+from couriermq.clock import mint_id
+from couriermq.core import limits
+from couriermq.core.errors import DeadLetterCycle, InUse, QueueNotFound
+from couriermq.core.events import EventKind
+from couriermq.core.model import Json, Kind, Queue, QueueSettings
+
+T = TypeVar("T", QueueSettings, dict[str, Json])
+
+
+class Queues(Shelf):
+    """Queues and what must hold between them."""
+
+    async def create_queue(
+        self,
+        tenant: str,
+        name: str,
+        *,
+        kind: Kind = Kind.STANDARD,
+        settings: QueueSettings | None = None,
+        annotations: dict[str, Json] | None = None,
+        principal: str,
+    ) -> Queue:
+        """Raises AlreadyExists when the tenant has a queue or an exchange of that name."""
+        limits.check_name(name)
+        async with self._writing:
+            self.tenant(tenant)
+            self._check_free(tenant, name, "queue")
+            queue = await self._new_queue(
+                tenant, name, kind=kind, settings=settings or QueueSettings(), annotations=annotations or {}
+            )
+            self._check_queue(queue)
+            return await self._put(queue, EventKind.QUEUE_ADDED, principal)
+
+    async def _new_queue(self, tenant: str, name: str, **facts: Any) -> Queue:
+        key, now = await self._store.next_key(), self._clock.now()
+        return Queue(
+            key=key, id=mint_id(self._clock), tenant=tenant, name=name, **facts, created_at=now, changed_at=now
+        )
+
+    async def change_queue(
+        self,
+        queue: Queue,
+        *,
+        name: str | None = None,
+        settings: QueueSettings | Callable[[QueueSettings], QueueSettings] | None = None,
+        annotations: dict[str, Json] | Callable[[dict[str, Json]], dict[str, Json]] | None = None,
+        principal: str,
+    ) -> Queue:
+        """Replace what is given and keep the rest; a queue's kind is for life.
+
+        What is given as a function is made from what stands when it is this change's turn.
+        """
+        async with self._writing:
+            queue = self.queue_by_id(queue.tenant, queue.id)
+            if name is not None and name != queue.name:
+                limits.check_name(name)
+                self._check_free(queue.tenant, name, "queue")
+            changed = msgspec.structs.replace(
+                queue,
+                name=name or queue.name,
+                settings=_changed(queue.settings, settings),
+                annotations=_changed(queue.annotations, annotations),
+                changed_at=self._clock.now(),
+            )
+            self._check_queue(changed)
+            return await self._put(changed, EventKind.QUEUE_CHANGED, principal)
+
+    async def delete_queue(self, queue: Queue, *, principal: str) -> None:
+        """Remove a queue, its bindings and, with time, its messages; raises InUse while it takes dead letters."""
+        async with self._writing:
+            queue = self.queue_by_id(queue.tenant, queue.id)
+            if sources := self.dead_letter_sources(queue):
+                raise InUse(queue.name, f"the dead letters of queue {sources[0].name!r}")
+            listening = [thing for listener in self.listeners_of(queue) for thing in self._with_queues(listener)]
+            await self._drop([queue, *self.bindings_to(queue), *listening], EventKind.QUEUE_DELETED, principal)
+
+    def _check_queue(self, queue: Queue) -> None:
+        limits.check_settings(queue.settings)
+        target_id, seen = queue.settings.dead_letter_queue, {queue.id}
+        while target_id is not None:
+            if target_id in seen:
+                raise DeadLetterCycle(queue.name)
+            seen.add(target_id)
+            target = self._queues.get(target_id)
+            if target is None or target.tenant != queue.tenant:
+                raise QueueNotFound(target_id)
+            target_id = target.settings.dead_letter_queue
+
+
+def _changed(present: T, change: T | Callable[[T], T] | None) -> T:
+    if change is None:
+        return present
+    return change(present) if callable(change) else change

@@ -1,0 +1,83 @@
+"""What the commands for an operator do with a store in PostgreSQL, be it one database or several."""
+
+import asyncio
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from couriermq.config import Settings
+from couriermq.core.sharding import HOME, Shard
+from couriermq.storage.base import CannotOpen
+
+EMBEDDED = "sqlite:"
+
+
+def is_database(settings: Settings) -> bool:
+    """Whether the data is in a database server and not in the data directory."""
+    return settings.store != EMBEDDED
+
+
+def check(url: str) -> list[str]:
+    """Every sign of damage, one sentence each; raises CannotOpen where not even the home can be looked at."""
+    return asyncio.run(_check(url))
+
+
+def backup(url: str, target: Path) -> None:
+    """A file a table; of several shards a directory each, and each as of its own moment. Raises CannotOpen."""
+    asyncio.run(_backup(url, target))
+
+
+def restore(url: str, source: Path) -> list[str]:
+    """Put a copy into an empty store; what is wrong with it then."""
+    asyncio.run(_restore(url, source))
+    return check(url)
+
+
+async def _check(url: str) -> list[str]:
+    findings: list[str] = []
+    care, shards = _care(), await _shards(url)
+    for shard in shards:
+        try:
+            async with care.opened(shard.url) as connection:
+                found = await care.check(connection)
+        except CannotOpen as error:
+            found = [str(error)]
+        findings += found if len(shards) == 1 else [f"shard {shard.name}: {one}" for one in found]
+    return findings
+
+
+async def _backup(url: str, target: Path) -> None:
+    care, shards = _care(), await _shards(url)
+    for shard in shards:
+        async with care.opened(shard.url) as connection:
+            await care.backup(connection, target if len(shards) == 1 else target / shard.name)
+
+
+async def _restore(url: str, source: Path) -> None:
+    """Of several shards, each goes into the database whose address the home has noted."""
+    care, home = _care(), source / HOME.name
+    if not home.is_dir():
+        await care.restore(url, source)
+        return
+    await care.restore(url, home)
+    for shard in await _shards(url):
+        if shard.number != HOME.number:
+            await care.restore(shard.url, source / shard.name)
+
+
+async def _shards(url: str) -> list[Shard]:
+    """All databases of a store, the home first."""
+    care = _care()
+    async with care.opened(url) as connection:
+        shards = {shard.number: shard for shard in (HOME, *await care.shards(connection))}
+    shards[HOME.number] = msgspec.structs.replace(shards[HOME.number], url=url)
+    return [shard for _, shard in sorted(shards.items()) if not shard.is_removed]
+
+
+def _care() -> ModuleType:
+    try:
+        from couriermq.storage.postgres import care  # noqa: PLC0415 - an extra that many do without
+    except ImportError:
+        raise CannotOpen("store is a PostgreSQL database, which needs the extra: install couriermq[postgres]") from None
+    return care

@@ -1,0 +1,236 @@
+"""`courier erase`."""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from couriermq.cli.client import route
+from couriermq.cli.connection import REMOTE, Remote
+from couriermq.cli.data import Config, Data, LakePlace, read_settings
+from couriermq.cli.exits import Exit, Failure, usage
+from couriermq.cli.lakes import only_writer
+from couriermq.cli.live import remove_live
+from couriermq.cli.options import Duration, Yes, read_attribute
+from couriermq.cli.progress import Progress
+from couriermq.cli.quantities import show_count
+from couriermq.clock import SystemClock
+from couriermq.config import Settings
+from couriermq.core.shards import shard_of
+from couriermq.journal.place import LocalPlace, place_of
+from couriermq.journal.segments import Segment
+from couriermq.lake.blanking import MARK, Found, Wanted
+from couriermq.lake.tables import Lake
+
+Json = dict[str, Any]
+
+PAGE = 1_000
+POLL_S = 2.0
+RECEIPTS = "erasures"
+
+
+class Receipt(msgspec.Struct, kw_only=True):
+    """What was removed, and what could not be yet. It names no message: only the hash of what was asked for."""
+
+    erased_at: int
+    tenant: str
+    queue: str | None
+    asked_sha256: str
+    seqs: list[int] = msgspec.field(default_factory=list)
+    live_removed: int = 0
+    """Messages that were still in a queue."""
+    archive: list[Any] = msgspec.field(default_factory=list)
+    tables: dict[str, list[Any]] = msgspec.field(default_factory=dict)
+    pending_offsets: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    """Events that the journal has not sealed yet."""
+    replays: list[str] = msgspec.field(default_factory=list)
+    """Unfinished replays, which hold messages of their own."""
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.pending_offsets and not self.replays
+
+
+def erase(
+    *,
+    message: Annotated[str | None, Parameter(metavar="ID")] = None,
+    attribute: Annotated[str | None, Parameter(alias="-a", metavar="NAME=VALUE")] = None,
+    queue: Annotated[str | None, Parameter(metavar="QUEUE")] = None,
+    wait: Duration = 0,
+    receipt: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    yes: Yes = False,
+    data: Data = None,
+    lake: LakePlace = None,
+    config: Config = None,
+    remote: Remote = REMOTE,
+) -> int:
+    """Remove messages, by their id or by an attribute, from queues, archive and tables; a receipt says what was done.
+
+    Rows stay where they are, with their offsets and sizes, but without id, body and attributes. Run it on the machine
+    that has the data directory and the lake, while no pipeline is at work there. What the journal has not sealed yet
+    cannot be erased: the exit code is then 1, and the same command finishes later, or waits.
+
+    Parameters
+    ----------
+    message
+        The messages of this id.
+    attribute
+        The messages that were sent with this attribute.
+    queue
+        Only messages that were sent to this queue.
+    wait
+        Wait so long for the journal to be sealed, such as 10m.
+    receipt
+        Where to write the receipt. [default: erasures/<instant>.json in the data directory]
+    """
+    wanted = _wanted(remote, message, attribute, queue)
+    settings = read_settings({"data": data, "lake": lake}, config)
+    remote.client.get(route("whoami"))
+    remote.screen.confirm("remove these messages from queues, archive and tables for good?", yes=yes)
+    asked = hashlib.sha256(f"{message}\n{attribute}".encode()).hexdigest()
+    done = Receipt(erased_at=SystemClock().now(), tenant=remote.tenant, queue=queue, asked_sha256=asked)
+    with only_writer(settings.lake_place):
+        _finish_rebuild(settings.lake_place)
+        done.live_removed = remove_live(remote, wanted)
+        _erase_patiently(remote, settings, wanted, done, wait_s=wait / 1_000)
+    _write(done, receipt or settings.data / RECEIPTS / f"{done.erased_at}.json")
+    return _tell(remote, done)
+
+
+def _wanted(remote: Remote, message: str | None, attribute: str | None, queue: str | None) -> Wanted:
+    if (message is None) == (attribute is None):
+        raise usage("say which messages: either --message ID or --attribute NAME=VALUE")
+    name = None if queue is None else str(remote.client.get(remote.queue(queue))["name"])
+    pair = None if attribute is None else read_attribute(attribute)
+    return Wanted(tenant=remote.tenant, message_id=message, attribute=pair, queue=name)
+
+
+# -- files ----------------------------------------------------------------------------------------------------
+
+
+def _finish_rebuild(lake: Path) -> None:
+    """Tables that are whole but not in their place yet would come back later with all that they hold."""
+    if (lake / "_rebuild" / "_complete").exists():
+        from couriermq.spark.rebuilding import finish  # noqa: PLC0415 - loads Spark
+
+        finish(lake)
+
+
+def _erase_patiently(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt, *, wait_s: float) -> None:
+    """Again until the journal has sealed all that there is to erase, or for so long."""
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        _erase(remote, settings, wanted, done)
+        if not done.pending_offsets or time.monotonic() >= deadline_s:
+            return
+        _write_on(remote)
+        time.sleep(POLL_S)
+
+
+def _erase(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt) -> None:
+    from couriermq.lake import erasing  # noqa: PLC0415 - loads pyarrow
+
+    place = place_of(settings.archive) if settings.archive else LocalPlace(settings.data / "archive")
+    tables = Lake(settings.lake_place)
+    sealed = erasing.sealed_segments(place)
+    found = Found()
+    erasing.clear_drafts(tables)
+    with Progress("erasing", unit="file", json=remote.json) as progress:
+        for found in erasing.look_through(place, sealed, tables, wanted):
+            progress.advance(messages=len(found.seqs))
+        try:
+            for rewritten in erasing.erase_segments(place, sealed, wanted, found):
+                progress.advance()
+                done.archive += [rewritten] if rewritten else []
+            for table in erasing.TABLES:
+                files = [one for one in erasing.erase_table(tables, table, wanted, found) if one]
+                progress.advance()
+                done.tables[table] = done.tables.get(table, []) + files
+        except erasing.Busy as busy:
+            raise Failure(str(busy), Exit.UNAVAILABLE) from None
+        done.seqs = sorted(set(done.seqs) | found.seqs)
+        done.pending_offsets = erasing.ranges(_pending(remote, sealed, wanted, found))
+    done.replays = _replays(tables, done.seqs)
+
+
+def _write_on(remote: Remote) -> None:
+    """A store keeps its newest commit even when that is sealed: a change that changes nothing takes its place."""
+    queues = remote.every(remote.path("queues"), "queues", limit=1)
+    if queues:
+        remote.client.patch(remote.queue(queues[0]["id"]), {"annotations": queues[0]["annotations"]})
+
+
+def _pending(remote: Remote, sealed: Sequence[Segment], wanted: Wanted, found: Found) -> list[int]:
+    """Offsets of events that the server still tells of the messages, from each shard's newest segments on."""
+    pending: list[int] = []
+    for shard in remote.client.get(route("journal"))["shards"]:
+        newest = [segment.start for segment in sealed if shard_of(segment.start) == shard["shard"]][-2:]
+        pending += _pending_from(remote, max([shard["oldest"], *newest[:1]]), wanted, found)
+    return pending
+
+
+def _pending_from(remote: Remote, start: int, wanted: Wanted, found: Found) -> list[int]:
+    pending: list[int] = []
+    while True:
+        query: Json = {"from": start, "limit": PAGE, "tenant": wanted.tenant}
+        page = remote.client.get(route("journal", "events"), query)
+        pending += [event["offset"] for event in page["events"] if _speaks_of(event, wanted, found)]
+        if page["next"] == start:
+            return pending
+        start = page["next"]
+
+
+def _speaks_of(event: Json, wanted: Wanted, found: Found) -> bool:
+    if (event["message_id"] or MARK).startswith(MARK):
+        return False
+    if event["seq"] is not None and event["seq"] in found.all_seqs:
+        return True
+    if wanted.queue is not None and event["queue"] != wanted.queue:
+        return False
+    if wanted.message_id is not None:
+        return bool(event["message_id"] == wanted.message_id)
+    assert wanted.attribute is not None
+    name, value = wanted.attribute
+    attributes = (event["detail"] or {}).get("attributes") or {}
+    return name in attributes and attributes[name] == value
+
+
+def _replays(lake: Lake, seqs: list[int]) -> list[str]:
+    """Replays that were begun and still have such messages to send."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    found = set()
+    for path in (lake.root / "_replays").glob("*/*.parquet"):
+        if not set(pq.read_table(path, columns=["seq"]).column("seq").to_pylist()).isdisjoint(seqs):
+            found.add(path.parent.name)
+    return sorted(found)
+
+
+# -- the receipt ----------------------------------------------------------------------------------------------
+
+
+def _write(done: Receipt, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(done), indent=2) + b"\n")
+
+
+def _tell(remote: Remote, done: Receipt) -> int:
+    tables = sum(len(files) for files in done.tables.values())
+    words = (
+        f"erased {show_count(len(done.seqs), 'message')}: {done.live_removed} from queues, rows in"
+        f" {show_count(len(done.archive), 'segment')} and in {show_count(tables, 'file')} of tables"
+    )
+    remote.screen.tell(msgspec.to_builtins(done) | {"complete": done.is_complete}, words)
+    if done.pending_offsets:
+        count = sum(last - first + 1 for first, last in done.pending_offsets)
+        remote.screen.warn(
+            f"the journal has not sealed {show_count(count, 'event')} of them yet; give the same command again in a"
+            " few minutes, or --wait 10m"
+        )
+    if done.replays:
+        remote.screen.warn(f"an unfinished replay still holds some of them: finish {', '.join(done.replays)} first")
+    return Exit.OK if done.is_complete else Exit.FAILED

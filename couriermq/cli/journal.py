@@ -1,0 +1,79 @@
+"""`courier journal`."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from couriermq.cli.connection import SERVER, Server
+from couriermq.cli.exits import usage
+from couriermq.cli.following import Json, Wanted, event_line, pages, pause, span
+from couriermq.cli.options import Flag
+from couriermq.core.events import EventKind
+
+
+def journal(
+    *,
+    from_: Annotated[int | None, Parameter(name="--from", metavar="OFFSET")] = None,
+    last: Annotated[int | None, Parameter(metavar="N")] = None,
+    limit: Annotated[int | None, Parameter(alias="-n")] = None,
+    follow: Annotated[Flag, Parameter(alias="-f")] = False,
+    tenant: str | None = None,
+    queue: str | None = None,
+    kind: list[str] | None = None,
+    server: Server = SERVER,
+) -> None:
+    """Print the events of the journal in order, one a line.
+
+    Parameters
+    ----------
+    from_
+        Start at this offset. [default: the oldest that is kept]
+    last
+        Start so many events before the end.
+    limit
+        Stop after so many events.
+    follow
+        Go on with new events as they happen, until interrupted.
+    tenant
+        Only events of this tenant. [default: all that the credential may see]
+    queue
+        Only events of this queue, by name or id.
+    kind
+        Only events of this kind, such as sent or acked; may be given again.
+    """
+    if from_ is not None and last is not None:
+        raise usage("--from and --last contradict each other")
+    wanted = Wanted(tenant=tenant, queue=queue, kinds=_read_kinds(kind))
+    start = _start(server, from_, last)
+    left = limit
+    for page in pages(server.client, wanted, start=start):
+        shown = page if left is None else page[:left]
+        _show(server, shown)
+        if left is not None:
+            left -= len(shown)
+        if left == 0 or not (page or follow):
+            return
+        if not page:
+            pause()
+
+
+def _read_kinds(kinds: list[str] | None) -> frozenset[str] | None:
+    for kind in kinds or ():
+        if kind not in set(EventKind):
+            raise usage(f"{kind!r} is not a kind of event; choose from {', '.join(EventKind)}")
+    return frozenset(kinds) if kinds else None
+
+
+def _start(server: Server, from_: int | None, last: int | None) -> int:
+    if from_ is not None:
+        return from_
+    oldest, end = span(server.client)
+    return oldest if last is None else max(oldest, end - last)
+
+
+def _show(server: Server, events: list[Json]) -> None:
+    for event in events:
+        if server.json:
+            server.screen.record(event)
+        else:
+            server.screen.line(f"{event['offset']:>8}  {event_line(event, with_date=True)}")

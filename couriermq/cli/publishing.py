@@ -1,0 +1,51 @@
+"""Sending many messages so that each arrives exactly once, however often the command is killed and started again.
+
+Messages are sent in numbered portions. A portion is staged part by part, and published as one number of a series; the
+server remembers the highest number of each series, so that a portion that was published is never published again.
+"""
+
+import base64
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from couriermq.cli.client import Refused
+from couriermq.cli.connection import Remote
+from couriermq.cli.sending import batches
+
+Json = dict[str, Any]
+
+
+def published(remote: Remote, queue: str, series: str) -> int:
+    """The number of the last portion that was published; 0 when none was."""
+    try:
+        return int(remote.client.get(remote.queue(queue, "publications", series))["number"])
+    except Refused as refused:
+        if refused.status == 404:
+            return 0
+        raise
+
+
+def publish(remote: Remote, queue: str, series: str, number: int, messages: Iterable[Json]) -> int:
+    """Send the messages as portion `number`, all or none; returns how many."""
+    stage, count = f"{series}-{number}", 0
+    for part, batch in enumerate(batches(messages)):
+        remote.client.put(remote.queue(queue, "stages", stage, str(part)), {"messages": batch})
+        count += len(batch)
+    stages = [stage] if count else []
+    remote.client.put(remote.queue(queue, "publications", series), {"number": number, "stages": stages})
+    return count
+
+
+def portions(messages: Iterable[Json], size: int) -> Iterator[list[Json]]:
+    portion: list[Json] = []
+    for message in messages:
+        portion.append(message)
+        if len(portion) == size:
+            yield portion
+            portion = []
+    if portion:
+        yield portion
+
+
+def encoded(body: bytes) -> str:
+    return base64.b64encode(body).decode()

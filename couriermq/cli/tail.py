@@ -1,0 +1,130 @@
+"""`courier tail`: a queue as it lives.
+
+On a terminal it is a table that renews itself, elsewhere one line an event.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from couriermq.cli.connection import REMOTE, Remote
+from couriermq.cli.following import Wanted, event_line, event_words, kind_cell, pages, pause, span
+from couriermq.cli.options import QueueName
+from couriermq.cli.quantities import show_age, show_size, show_time
+from couriermq.cli.screen import Cell, Column, drawn
+from couriermq.clock import SystemClock
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+RATE_MS = 10_000
+"""Rates are of the last ten seconds."""
+RATED = ("sent", "received", "acked")
+CHROME_LINES = 7
+_COLUMNS = [Column("TIME"), Column("EVENT"), Column("MESSAGE", cut=True), Column("", cut=True)]
+Json = dict[str, Any]
+
+
+def tail(
+    queue: QueueName,
+    /,
+    *,
+    last: Annotated[int, Parameter(alias="-n")] = 0,
+    remote: Remote = REMOTE,
+) -> None:
+    """Watch what happens in a queue, with its counters, until interrupted.
+
+    Parameters
+    ----------
+    last
+        Begin with those of the journal's last so many events that are this queue's.
+    """
+    known = remote.client.get(remote.queue(queue))
+    oldest, end = span(remote.client)
+    wanted = Wanted(tenant=known["tenant"], queue=known["id"])
+    events = pages(remote.client, wanted, start=max(oldest, end - last))
+    if remote.screen.is_terminal:
+        _watch(remote, known["name"], events)
+    else:
+        _print(remote, events)
+
+
+def _print(remote: Remote, events: Iterator[list[Json]]) -> None:
+    for page in events:
+        for event in page:
+            if remote.json:
+                remote.screen.record(event)
+            else:
+                remote.screen.line(event_line(event, with_queue=False))
+        sys.stdout.flush()
+        if not page:
+            pause()
+
+
+def _watch(remote: Remote, queue: str, events: Iterator[list[Json]]) -> None:
+    from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
+
+    view = View(queue)
+    console = remote.screen.console()
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        for page in events:
+            view.add(page)
+            view.counters = remote.client.get(remote.queue(queue, "counters"))
+            live.update(view.drawn(height=console.height, now=SystemClock().now()), refresh=True)
+            if not page:
+                pause()
+
+
+class View:
+    """What the screen shows: counters, rates, and as many of the last events as fit."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self.counters: Json = {}
+        self._events: deque[Json] = deque(maxlen=500)
+        self._recent: dict[str, deque[int]] = {kind: deque() for kind in RATED}
+
+    def add(self, events: list[Json]) -> None:
+        self._events.extend(events)
+        for event in events:
+            if event["kind"] in self._recent:
+                self._recent[event["kind"]].append(event["at"])
+
+    def rate(self, kind: str, *, now: int) -> float:
+        """Events of a kind per second, lately."""
+        times = self._recent[kind]
+        while times and times[0] < now - RATE_MS:
+            times.popleft()
+        return len(times) * 1000 / RATE_MS
+
+    def drawn(self, *, height: int, now: int) -> "Group":
+        from rich.console import Group  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        fitting = list(self._events)[-max(height - CHROME_LINES, 1) :]
+        return Group(
+            Text(self.queue, style="bold"),
+            Text(self._counter_words()),
+            Text(self._rate_words(now), style="dim"),
+            Text(""),
+            drawn(_COLUMNS, [_row(event) for event in fitting]),
+            Text("" if fitting else "nothing has happened yet; Ctrl-C ends the watch", style="dim"),
+        )
+
+    def _counter_words(self) -> str:
+        figures, oldest = self.counters, self.counters["oldest_age_ms"]
+        words = (
+            f"{figures['ready_count']:,} ready   {figures['delayed_count']:,} delayed   "
+            f"{figures['leased_count']:,} leased   {show_size(figures['byte_count'])}"
+        )
+        return words if oldest is None else f"{words}   oldest {show_age(oldest)}"
+
+    def _rate_words(self, now: int) -> str:
+        return "   ".join(f"{kind} {self.rate(kind, now=now):.1f}/s" for kind in RATED)
+
+
+def _row(event: Json) -> list[Cell]:
+    return [show_time(event["at"]), kind_cell(event), event["message_id"] or "", event_words(event)]

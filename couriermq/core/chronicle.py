@@ -1,0 +1,281 @@
+"""The events of a commit, packed as the journal keeps them: in runs, where what several events share is said once.
+
+A run is events of one kind about one queue, by one principal: the messages of a call, mostly, or those that many have
+sent in the same moment. It takes two thirds of the room of its events, and whoever wants columns has them already.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from couriermq.core.events import Entry, Event
+from couriermq.core.model import Json, Queue
+
+MOST_EVENTS = 1_000
+"""In a run."""
+_RUNS = b"\xc1"
+"""With which packed runs begin. No other MessagePack does: what 0.1.0 packed is an array of events."""
+
+_RUN = b"\x9c"
+"""With which a run begins: an array of twelve."""
+_FIRST, _NOTHING = b"\x01", b"\x90"
+"""An attempt, and an empty column."""
+
+Detail = dict[str, Json]
+
+
+class Run(msgspec.Struct, array_like=True, gc=False):
+    """Stored in this order: append new fields, never reorder. `bodies` is empty where no event has one."""
+
+    kind: str
+    tenant: str
+    queue_id: str | None
+    queue: str | None
+    principal: str | None
+    detail: Detail | None
+    ats: list[int]
+    seqs: list[int | None]
+    message_ids: list[str | None]
+    attempts: list[int | None]
+    sizes: list[int | None]
+    bodies: list[bytes | None]
+
+    def __len__(self) -> int:
+        return len(self.ats)
+
+    def add(
+        self,
+        at: int,
+        seq: int | None,
+        message_id: str | None,
+        attempt: int | None,
+        size: int | None,
+        body: bytes | None,
+    ) -> None:
+        self.ats.append(at)
+        self.seqs.append(seq)
+        self.message_ids.append(message_id)
+        self.attempts.append(attempt)
+        self.sizes.append(size)
+        if body is not None:
+            self.bodies.append(body)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all columns are of one length, as they are unless somebody has damaged them."""
+        columns = self.seqs, self.message_ids, self.attempts, self.sizes, self.bodies or self.ats
+        return all(len(column) == len(self.ats) for column in columns)
+
+    def events(self) -> Iterator[Event]:
+        kind, tenant, queue_id, queue, principal = self.kind, self.tenant, self.queue_id, self.queue, self.principal
+        bodies = self.bodies or [None] * len(self)
+        for at, seq, message_id, attempt, size, body in zip(
+            self.ats, self.seqs, self.message_ids, self.attempts, self.sizes, bodies, strict=True
+        ):
+            detail = self.detail if body is None else {**(self.detail or {}), "body": body}
+            yield Event(kind, at, tenant, queue_id, queue, seq, message_id, attempt, size, principal, detail)
+
+
+class Commit(msgspec.Struct, frozen=True, gc=False):
+    """Events that were committed together, as they are stored; the first has the offset `start`."""
+
+    start: int
+    count: int
+    events: bytes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_runs = msgspec.msgpack.Decoder(list[Run]).decode
+_events = msgspec.msgpack.Decoder(list[Event]).decode
+
+
+class Chronicle:
+    """What happens in one transaction, in its order."""
+
+    __slots__ = ("_key", "_open", "count", "runs")
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.count = 0
+        self._open: Run | None = None
+        self._key: tuple[str | None, ...] = ()
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def last_at(self) -> int:
+        return self.runs[-1].ats[-1]
+
+    def note(
+        self,
+        kind: str,
+        at: int,
+        queue: Queue,
+        seq: int,
+        message_id: str,
+        attempt: int,
+        size: int,
+        principal: str | None = None,
+        detail: Detail | None = None,
+        body: bytes | None = None,
+    ) -> None:
+        """Something has happened to a message."""
+        run = self._run(kind, queue.tenant, queue.id, queue.name, principal, detail, has_bodies=body is not None)
+        run.add(at, seq, message_id, attempt, size, body)
+        self.count += 1
+
+    def note_all(
+        self,
+        kind: str,
+        at: int,
+        queue: Queue,
+        seqs: Sequence[int],
+        message_ids: Sequence[str],
+        attempts: Sequence[int],
+        sizes: Sequence[int],
+        principal: str | None = None,
+        detail: Detail | None = None,
+        bodies: Sequence[bytes] = (),
+    ) -> None:
+        """The same has happened to many messages."""
+        if not seqs:
+            return
+        run = self._run(kind, queue.tenant, queue.id, queue.name, principal, detail, has_bodies=bool(bodies))
+        run.ats += [at] * len(seqs)
+        run.seqs += seqs
+        run.message_ids += message_ids
+        run.attempts += attempts
+        run.sizes += sizes
+        run.bodies += bodies
+        self.count += len(seqs)
+
+    def extend(self, events: Iterable[Event]) -> None:
+        """Events of any sort, one by one."""
+        for event in events:
+            detail, body = _split(event.detail)
+            run = self._run(
+                event.kind, event.tenant, event.queue_id, event.queue, event.principal, detail,
+                has_bodies=body is not None,
+            )  # fmt: skip
+            run.add(event.at, event.seq, event.message_id, event.attempt, event.size, body)
+            self.count += 1
+
+    def _run(
+        self,
+        kind: str,
+        tenant: str,
+        queue_id: str | None,
+        queue: str | None,
+        principal: str | None,
+        detail: Detail | None,
+        *,
+        has_bodies: bool,
+    ) -> Run:
+        """The run that is open, if what comes belongs there; else a new one."""
+        key, run = (kind, tenant, queue_id, queue, principal), self._open
+        if (
+            run is None or key != self._key or run.detail != detail or bool(run.bodies) is not has_bodies
+            or len(run.ats) >= MOST_EVENTS
+        ):  # fmt: skip
+            run = self._open = Run(*key, detail, [], [], [], [], [], [])
+            self._key = key
+            self.runs.append(run)
+        return run
+
+    def keep_of_tenants(self) -> None:
+        """Leave out what belongs to no tenant, and so to nobody's history."""
+        self.runs = [run for run in self.runs if run.tenant]
+        self.count = sum(map(len, self.runs))
+        self._open = None
+
+    def clear(self) -> None:
+        self.runs, self.count, self._open = [], 0, None
+
+    def counts(self) -> Counter[str]:
+        """How much has happened, by kind."""
+        found: Counter[str] = Counter()
+        for run in self.runs:
+            found[run.kind] += len(run)
+        return found
+
+    def pack(self) -> bytes:
+        return _pack(self.runs)
+
+    def parts(self, most: int) -> Iterator[tuple[int, int, bytes]]:
+        """Of a very large commit several rows, so that a reader need not take all at once: count, time and events."""
+        part: list[Run] = []
+        count = 0
+        for run in self.runs:
+            if part and count + len(run) > most:
+                yield count, part[-1].ats[-1], _pack(part)
+                part, count = [], 0
+            part.append(run)
+            count += len(run)
+        if part:
+            yield count, part[-1].ats[-1], _pack(part)
+
+
+def _split(detail: Detail | None) -> tuple[Detail | None, bytes | None]:
+    """What an event tells, without the body, and the body."""
+    body = detail.get("body") if detail else None
+    if not detail or type(body) is not bytes:
+        return detail, None
+    return {name: value for name, value in detail.items() if name != "body"} or None, body
+
+
+def _pack(runs: Sequence[Run]) -> bytes:
+    return _RUNS + _encode(runs)
+
+
+@lru_cache(maxsize=10_000)
+def _head(kind: str, tenant: str, queue_id: str, queue: str, principal: str | None) -> bytes:
+    """How a packed run without details begins."""
+    return _RUN + _encode((kind, tenant, queue_id, queue, principal, None))[1:]
+
+
+def pack_run(
+    kind: str, queue: Queue, principal: str | None, count: int, *, ats: bytes, seqs: bytes, ids: bytes, sizes: bytes
+) -> bytes:
+    """A run about messages in their first attempt, whose columns somebody has packed already."""
+    head, long = _head(kind, queue.tenant, queue.id, queue.name, principal), _array(count)
+    return b"".join((head, long, ats, long, seqs, long, ids, long, count * _FIRST, long, sizes, _NOTHING))
+
+
+def join_runs(runs: Sequence[bytes]) -> bytes:
+    """The events of a commit from packed runs."""
+    return b"".join((_RUNS, _array(len(runs)), *runs))
+
+
+def _array(count: int) -> bytes:
+    return b"\xdc" + count.to_bytes(2, "big")
+
+
+def unpack_runs(packed: bytes) -> list[Run]:
+    """The events of a commit in runs, whichever version has packed them."""
+    if packed.startswith(_RUNS):
+        return _runs(memoryview(packed)[1:])
+    chronicle = Chronicle()
+    chronicle.extend(_events(packed))
+    return chronicle.runs
+
+
+def unpack(packed: bytes) -> list[Event]:
+    """The events of a commit."""
+    if packed.startswith(_RUNS):
+        return [event for run in _runs(memoryview(packed)[1:]) for event in run.events()]
+    return _events(packed)
+
+
+def entries_of(commits: Iterable[Commit], *, start: int, limit: int) -> list[Entry]:
+    """The events from `start` on, at most `limit`."""
+    entries: list[Entry] = []
+    for commit in commits:
+        events = unpack(commit.events)
+        first = commit.start
+        entries.extend(Entry(first + i, events[i]) for i in range(max(0, start - first), len(events)))
+        if len(entries) >= limit:
+            break
+    return entries[:limit]

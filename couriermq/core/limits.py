@@ -1,0 +1,116 @@
+"""What Courier itself allows; a dialect may only be stricter. Numbers first, then the checks that use them."""
+
+import math
+import re
+
+from couriermq.core.errors import BodyTooLarge, CourierError, Invalid
+from couriermq.core.model import DAY, MINUTE, SECOND, Draft, Queue, QueueSettings
+
+BATCH_COUNT = 1_000
+RECEIVE_COUNT = 1_000
+BROWSE_COUNT = 1_000
+WAIT_MS = MINUTE
+LEASE_MS = DAY
+DELAY_MS = 366 * DAY
+RETENTION_MS = 3_660 * DAY
+BODY_BYTES = 64 * 1024 * 1024
+ATTEMPTS = 100_000
+ID_CHARS = 256
+GROUP_CHARS = 128
+ATTRIBUTE_COUNT = 1_000
+ATTRIBUTE_BYTES = 256 * 1024
+CONTENT_TYPE_CHARS = 256
+CLAIM_COUNT = 1_000_000
+STAGE_COUNT = 10_000
+"""Messages in one part of a stage."""
+PUBLISHED_STAGES = 10_000
+
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,125}[A-Za-z0-9._-])?", re.ASCII)
+TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
+
+SETTING_RANGES: dict[str, tuple[int, int]] = {
+    "delay_ms": (0, DELAY_MS),
+    "lease_ms": (0, LEASE_MS),
+    "retention_ms": (SECOND, RETENTION_MS),
+    "max_attempts": (1, ATTEMPTS),
+    "retry_delay_ms": (0, DELAY_MS),
+    "max_body_bytes": (1, BODY_BYTES),
+}
+
+
+def check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise Invalid(
+            "a name has 1 to 127 letters, digits, dots, underscores, hyphens and slashes and starts with a letter"
+            " or digit",
+            field="name",
+        )
+
+
+def check_tenant(tenant: str) -> None:
+    if not TENANT.fullmatch(tenant):
+        raise Invalid(
+            "a tenant id has 1 to 128 letters, digits, dots, underscores and hyphens and starts with a letter or digit",
+            field="tenant",
+        )
+
+
+def check_label(field: str, value: str) -> None:
+    """The name of a job, a stage or a series."""
+    if not LABEL.fullmatch(value):
+        raise Invalid(
+            f"a {field} has 1 to 128 letters, digits, dots, underscores, colons and hyphens and starts with a letter"
+            " or digit",
+            field=field,
+        )
+
+
+def check_range(field: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise Invalid(f"{field} is {value}; choose from {low} to {high}", field=field)
+
+
+def check_settings(settings: QueueSettings) -> None:
+    for field, (low, high) in SETTING_RANGES.items():
+        value = getattr(settings, field)
+        if value is not None:
+            check_range(field, value, low, high)
+
+
+def check_draft(draft: Draft, queue: Queue) -> CourierError | None:
+    """What is wrong with a draft for this queue, if anything; called for every message, so the good path is short."""
+    if len(draft.body) > queue.settings.max_body_bytes:
+        return BodyTooLarge(len(draft.body), queue.settings.max_body_bytes)
+    if draft.id is not None and not 1 <= len(draft.id) <= ID_CHARS:
+        return Invalid(f"an id has 1 to {ID_CHARS} characters", field="id")
+    if draft.delay_ms is not None and not 0 <= draft.delay_ms <= DELAY_MS:
+        return Invalid(f"delay_ms is {draft.delay_ms}; choose from 0 to {DELAY_MS}", field="delay_ms")
+    if draft.retention_ms is not None and not 1 <= draft.retention_ms <= RETENTION_MS:
+        return Invalid(f"retention_ms is {draft.retention_ms}; choose from 1 to {RETENTION_MS}", field="retention_ms")
+    if draft.group is not None and len(draft.group) > GROUP_CHARS:
+        return Invalid(f"a group has at most {GROUP_CHARS} characters", field="group")
+    if draft.dedup_id is not None and not 1 <= len(draft.dedup_id) <= ID_CHARS:
+        return Invalid(f"a dedup_id has 1 to {ID_CHARS} characters", field="dedup_id")
+    if len(draft.content_type) > CONTENT_TYPE_CHARS:
+        return Invalid(f"a content_type has at most {CONTENT_TYPE_CHARS} characters", field="content_type")
+    if draft.attributes:
+        return _check_attributes(draft)
+    return None
+
+
+def _check_attributes(draft: Draft) -> CourierError | None:
+    if len(draft.attributes) > ATTRIBUTE_COUNT:
+        return Invalid(f"a message has at most {ATTRIBUTE_COUNT} attributes", field="attributes")
+    total = 0
+    for name, value in draft.attributes.items():
+        if not isinstance(value, str | int | float):  # bool is an int
+            return Invalid(f"attribute {name!r} is not a string, a number or a boolean", field="attributes")
+        if isinstance(value, float) and not math.isfinite(value):
+            return Invalid(f"attribute {name!r} is not a finite number", field="attributes")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return Invalid(f"attribute {name!r} does not fit in 64 bits", field="attributes")
+        total += len(name) + (len(value) if isinstance(value, str) else 8)
+    if total > ATTRIBUTE_BYTES:
+        return Invalid(f"the attributes are {total} bytes; at most {ATTRIBUTE_BYTES} are allowed", field="attributes")
+    return None

@@ -1,0 +1,40 @@
+"""Where a message goes when its lease ends without an ack."""
+
+import msgspec
+
+from couriermq.core.model import QueueSettings
+
+
+class Again(msgspec.Struct, frozen=True, gc=False):
+    """Another attempt from `due_at` on."""
+
+    due_at: int
+
+
+class Dead(msgspec.Struct, frozen=True, gc=False):
+    """No attempt is left."""
+
+    reason: str
+
+
+class Expired(msgspec.Struct, frozen=True, gc=False):
+    """It had become too old before the lease ended."""
+
+
+EXHAUSTED = Dead("attempts exhausted")
+
+
+def after_failure(
+    settings: QueueSettings, *, attempts: int, ended_at: int, discard_at: int, delay_ms: int | None = None
+) -> Again | Dead | Expired:
+    """Decide by the instant at which the lease ended, however much later anybody notices."""
+    if discard_at < ended_at:
+        return Expired()
+    if settings.max_attempts is not None and attempts >= settings.max_attempts:
+        return EXHAUSTED
+    return Again(due_at=ended_at + (settings.retry_delay_ms if delay_ms is None else delay_ms))
+
+
+def discard_at(settings: QueueSettings, *, entered_at: int, retention_ms: int | None) -> int:
+    """When a message is too old to keep: its own retention wins over the queue's."""
+    return entered_at + (settings.retention_ms if retention_ms is None else retention_ms)

@@ -1,0 +1,255 @@
+"""Delivery as the rest of Courier sees it."""
+
+import asyncio
+import contextlib
+import resource
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from msgspec.structs import replace
+
+from couriermq.broker import Broker
+from couriermq.catalog import Catalog
+from couriermq.clock import Clock
+from couriermq.core.duties import delivery_to
+from couriermq.core.errors import Invalid
+from couriermq.core.model import DAY, MINUTE, Listener, ListenerSettings, ListenerState, Secret
+from couriermq.delivery import signing
+from couriermq.delivery.alarms import Alarms
+from couriermq.delivery.authorization import Authorizer
+from couriermq.delivery.book import HealthBook
+from couriermq.delivery.challenge import answers_challenge
+from couriermq.delivery.checks import check_listener_name, check_listener_settings
+from couriermq.delivery.client import Client
+from couriermq.delivery.dispatcher import Dispatcher
+from couriermq.delivery.envelope import Postman
+from couriermq.delivery.guard import Guard, Network, Resolver
+from couriermq.delivery.health import afresh
+from couriermq.delivery.judging import Judge
+from couriermq.delivery.liveness import LivenessChecks
+from couriermq.delivery.log import DeliveryLog
+from couriermq.delivery.model import DeliveryAttempt, Health, LogPage
+from couriermq.delivery.renewing import Renewals
+from couriermq.delivery.replay import Replayed, Replays
+from couriermq.delivery.resolving import SystemResolver
+from couriermq.delivery.settling import Settler
+from couriermq.delivery.tasks import Tasks
+
+GRACE_SECONDS = 5.0
+"""How long a stopping server waits for receivers to answer."""
+DISABLE_MS = 5 * DAY
+LIVENESS_MS = MINUTE
+MOST_FILES = 40_000
+"""Requests under way for all listeners together may have half of this, or of what the system allows."""
+
+
+class Deliveries:
+    """Made by the server; `ready` is wired to the store, `running` lasts as long as the server does."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        catalog: Catalog,
+        clock: Clock,
+        *,
+        allow: Sequence[Network] = (),
+        resolver: Resolver | None = None,
+        tls: ssl.SSLContext | None = None,
+        disable_ms: int = DISABLE_MS,
+        liveness_ms: int = LIVENESS_MS,
+        holds: Callable[[str], bool] = lambda duty: True,
+        shared: bool = False,
+    ) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._own_resolver = SystemResolver() if resolver is None else None
+        self.guard = Guard(resolver or self._own_resolver or SystemResolver(), allow)
+        self._client = Client(self.guard, tls=tls)
+        self._alarms = Alarms(clock)
+        self._tasks, self._requests = Tasks(), Tasks()
+        self._book = HealthBook(
+            catalog, clock, self._alarms, self._tasks, is_ours=lambda listener: holds(delivery_to(listener.id))
+        )
+        self._log = DeliveryLog(broker, shared=shared)
+        self._replays = Replays(broker, catalog)
+        self._dispatcher = Dispatcher(
+            broker,
+            catalog,
+            clock,
+            guard=self.guard,
+            postman=Postman(self._client, Authorizer(self._client, self.guard, clock)),
+            alarms=self._alarms,
+            tasks=self._tasks,
+            requests=self._requests,
+            judge=Judge(
+                catalog,
+                clock,
+                book=self._book,
+                settler=Settler(broker, self._log, self._tasks),
+                tasks=self._tasks,
+                disable_ms=disable_ms,
+            ),
+            renewals=Renewals(broker, clock, self._alarms, self._tasks),
+            holds=holds,
+            most_active=_open_files() // 2,
+        )
+        self._liveness = LivenessChecks(
+            clock,
+            self._client,
+            self.guard,
+            alarms=self._alarms,
+            tasks=self._tasks,
+            book=self._book,
+            dispatcher=self._dispatcher,
+            interval_ms=liveness_ms,
+        )
+
+    # -- running ----------------------------------------------------------------------------------------------
+
+    def ready(self, queue_key: int, count: int) -> None:
+        """The store's word that a queue has something ready; most queues are nobody's outbox."""
+        self._dispatcher.ready(queue_key, count)
+
+    def duties_changed(self) -> None:
+        """The store's word that other listeners than before are this node's to deliver to."""
+        self._dispatcher.duties_changed()
+        self._book.give_up()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Deliver; at the end let requests in hand finish, write down what they came to, and let go."""
+        for listener in self._catalog.listeners():
+            self._dispatcher.changed(listener)
+            self._liveness.known(listener)
+        self._catalog.watch_listeners(self._changed)
+        ringing = asyncio.create_task(self._alarms.run())
+        self._dispatcher.start()
+        try:
+            yield
+        finally:
+            self._catalog.watch_listeners(None)
+            ringing.cancel()
+            await self._stop()
+
+    async def _stop(self) -> None:
+        self._dispatcher.stop()
+        for _ in range(2):  # what was being leased when it stopped is given back in the second round
+            await self._requests.finish(seconds=GRACE_SECONDS)
+            await self._tasks.finish(seconds=GRACE_SECONDS)
+        await self._book.save()
+        self._client.close()
+        if self._own_resolver is not None:
+            self._own_resolver.close()
+
+    def _changed(self, listener: Listener, present: bool) -> None:
+        if present:
+            if self._dispatcher.is_resumed_by(listener):
+                self._book.put(listener, afresh(self._book.of(listener)))
+            self._dispatcher.changed(listener)
+            self._liveness.changed(listener)
+        else:
+            for part in (self._dispatcher, self._liveness):
+                part.gone(listener)
+            self._log.forget(listener)
+            self._book.forget(listener)
+
+    # -- what is known ----------------------------------------------------------------------------------------
+
+    def health(self, listener: Listener) -> Health:
+        """How the listener has been doing, up to this moment."""
+        lane = self._dispatcher.lane_of(listener) if self._dispatcher.is_ours(listener) else None
+        health = self._book.of(listener)
+        return replace(health, breaker=lane.breaker.state(now=self._clock.now())) if lane else health
+
+    async def log(self, listener: Listener, limit: int = 100, before: str | None = None) -> list[DeliveryAttempt]:
+        """Recent attempts, newest first."""
+        return (await self.log_page(listener, limit=limit, before=before)).attempts
+
+    async def log_page(self, listener: Listener, *, limit: int = 100, before: str | None = None) -> LogPage:
+        """The same with the cursor of the page that follows; a page that holds few may have a `next` all the same."""
+        return await self._log.page(listener, limit=limit, before=before)
+
+    # -- what can be asked ------------------------------------------------------------------------------------
+
+    async def replay(
+        self,
+        listener: Listener,
+        *,
+        message_ids: Sequence[str] | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        missed: bool = False,
+        principal: str,
+    ) -> Replayed:
+        """Deliver again: chosen messages, all that were sent in a span of time, or all that were missed."""
+        span = since is not None or until is not None
+        if [message_ids is not None, span, missed].count(True) != 1:
+            raise Invalid("choose one of message_ids, since and until, or missed")
+        listener = self._present(listener)
+        if message_ids is not None:
+            return await self._replays.chosen(listener, message_ids, principal=principal)
+        if missed:
+            return await self._replays.missed(listener, principal=principal)
+        until = self._clock.now() + 1 if until is None else until
+        return await self._replays.span(listener, since=since or 0, until=until, principal=principal)
+
+    def _present(self, listener: Listener) -> Listener:
+        """The listener as it is now; raises ListenerNotFound."""
+        return self._catalog.listener(self._catalog.queue_by_id(listener.tenant, listener.queue_id), listener.id)
+
+    async def pause(self, listener: Listener, *, principal: str) -> Listener:
+        """Deliver nothing more until it is resumed; what is sent waits."""
+        return await self._catalog.change_listener(
+            listener, state=ListenerState.PAUSED, reason=None, principal=principal
+        )
+
+    async def resume(self, listener: Listener, *, principal: str) -> Listener:
+        """Deliver again what has waited, with a fresh start for one that was disabled."""
+        if self._dispatcher.is_ours(listener):  # else its node does so when it hears of the change
+            self._book.put(listener, afresh(self._book.of(listener)))
+        return await self._catalog.change_listener(
+            listener, state=ListenerState.ACTIVE, reason=None, principal=principal
+        )
+
+    def new_secret(self, *, asymmetric: bool = False) -> Secret:
+        return signing.new_secret(self._clock, asymmetric=asymmetric)
+
+    def given_secret(self, value: str) -> Secret:
+        """A secret of the caller's choice; raises Invalid when nothing could be signed with it."""
+        return signing.given_secret(value, now=self._clock.now())
+
+    async def rotate_secret(
+        self,
+        listener: Listener,
+        *,
+        secret: Secret | None = None,
+        overlap_ms: int = signing.OVERLAP_MS,
+        principal: str,
+    ) -> Listener:
+        """Sign with a new secret, and for `overlap_ms` with the old ones too."""
+        listener = self._present(listener)
+        if secret is None:
+            newest = listener.secrets[0].value if listener.secrets else ""
+            secret = self.new_secret(asymmetric=newest.startswith(signing.KEY_PREFIX))
+        secrets = signing.rotated(listener.secrets, secret, overlap_ms=overlap_ms, now=self._clock.now())
+        return await self._catalog.change_listener(listener, secrets=secrets, principal=principal)
+
+    def check_url(self, url: str, *, field: str = "url") -> None:
+        """Raise Invalid with a sentence when a URL may not be delivered to."""
+        self.guard.check_url(url, field=field)
+
+    def check_settings(self, settings: ListenerSettings) -> None:
+        check_listener_settings(settings, self.guard)
+
+    def check_name(self, name: str) -> None:
+        check_listener_name(name)
+
+    async def challenge(self, host: str, port: int, path: str, expected: str) -> bool:
+        """Whether the host serves exactly `expected` at the path: proof that whoever asks controls it."""
+        return await answers_challenge(self._client, self.guard, host, port, path, expected)
+
+
+def _open_files() -> int:
+    """How many files, and so connections, this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_FILES if soft == resource.RLIM_INFINITY else min(soft, MOST_FILES)

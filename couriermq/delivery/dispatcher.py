@@ -1,0 +1,273 @@
+"""Brings messages from outboxes to receivers.
+
+The store says which outbox has something ready; only then does a listener cost anything. Each listener has a lane of
+its own with its own limits, so that one that is slow or dead holds up nobody else. A delivery is a lease: an ack when
+the receiver has taken the message, a release when it has not.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+
+from couriermq.broker import Broker
+from couriermq.catalog import Catalog
+from couriermq.clock import Clock
+from couriermq.core.duties import DELIVERY, delivery_to
+from couriermq.core.errors import CourierError, Invalid, QueueNotFound
+from couriermq.core.model import SECOND, Lease, Listener, ListenerState, Release
+from couriermq.delivery.alarms import Alarms
+from couriermq.delivery.book import PRINCIPAL
+from couriermq.delivery.envelope import Envelope, Postman, envelope
+from couriermq.delivery.guard import Guard
+from couriermq.delivery.judging import Judge
+from couriermq.delivery.lane import Lane
+from couriermq.delivery.model import Answer
+from couriermq.delivery.renewing import Renewals, lease_ms
+from couriermq.delivery.tasks import Tasks
+
+STORE_RETRY_MS = SECOND
+LEASE_SPARE_MS = SECOND
+
+log = logging.getLogger(__name__)
+
+STOPPED = Answer(error="Courier was stopped before the answer came")
+FAILED = Answer(error="an error of our own; the server's log has the details")
+
+
+class Dispatcher:
+    """`ready` is called by the store for every queue; the rest follows from it."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        catalog: Catalog,
+        clock: Clock,
+        *,
+        guard: Guard,
+        postman: Postman,
+        alarms: Alarms,
+        tasks: Tasks,
+        requests: Tasks,
+        judge: Judge,
+        renewals: Renewals,
+        holds: Callable[[str], bool],
+        most_active: int,
+    ) -> None:
+        self._broker = broker
+        self._catalog = catalog
+        self._clock = clock
+        self._guard = guard
+        self._postman = postman
+        self._alarms = alarms
+        self._tasks = tasks
+        self._requests = requests
+        self._judge = judge
+        self._renewals = renewals
+        self._holds = holds
+        self._held: set[str] = set()
+        self._most_active = most_active
+        self._listeners: dict[int, Listener] = {}  # by the key of their outbox
+        self._keys: dict[str, int] = {}
+        self._lanes: dict[int, Lane] = {}
+        self._active = 0
+        self._starved: dict[int, Lane] = {}
+        self._going = False
+
+    # -- what others tell -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Look into every outbox once; from then on the store tells."""
+        self._going = True
+        self.duties_changed()
+
+    def stop(self) -> None:
+        """Take up nothing new."""
+        self._going = False
+
+    def duties_changed(self) -> None:
+        """Give back what is another node's now, and look into every outbox that is newly ours."""
+        held = {duty for duty in DELIVERY if self._holds(duty)}
+        gained, self._held = held - self._held, held
+        for lane in list(self._lanes.values()):
+            self._dispatch(lane)
+        for key, listener in list(self._listeners.items()):
+            if delivery_to(listener.id) in gained:
+                self.ready(key, 1)
+
+    def is_ours(self, listener: Listener) -> bool:
+        """Whether it is this node that delivers to the listener."""
+        return self._holds(delivery_to(listener.id))
+
+    def ready(self, queue_key: int, count: int) -> None:
+        listener = self._listeners.get(queue_key)
+        if listener is None or not self._going or not self.is_ours(listener):
+            return
+        lane = self._lanes.get(queue_key)
+        if lane is None:
+            lane = self._lanes[queue_key] = Lane(listener, self._catalog.outbox(listener))
+        lane.hungry = True
+        self._pump(lane)
+
+    def changed(self, listener: Listener) -> None:
+        """A listener is new, or other than it was."""
+        outbox = self._catalog.queue_of_id(listener.outbox_id)
+        if outbox is None:  # a delete that failed brings it back in a moment, after its listener
+            asyncio.get_running_loop().call_soon(self.changed, listener)
+            return
+        self._keys[listener.id] = outbox.key
+        self._listeners[outbox.key] = listener
+        lane = self._lanes.get(outbox.key)
+        if lane is not None:
+            lane.renew(listener, outbox)
+        self.ready(outbox.key, 1)
+
+    def is_resumed_by(self, listener: Listener) -> bool:
+        """Whether this version sets a listener of ours going again."""
+        known = self._listeners.get(self._keys.get(listener.id, -1))
+        stood = known is not None and known.state is not ListenerState.ACTIVE
+        return stood and listener.state is ListenerState.ACTIVE and self.is_ours(listener)
+
+    def gone(self, listener: Listener) -> None:
+        key = self._keys.pop(listener.id, None)
+        if key is not None:
+            self._listeners.pop(key, None)
+            self._lanes.pop(key, None)
+
+    def lane_of(self, listener: Listener) -> Lane | None:
+        return self._lanes.get(self._keys.get(listener.id, -1))
+
+    def checked(self, listener: Listener, *, alive: bool, down: bool) -> None:
+        """A liveness check has come back: a receiver that is back is tried at once, one that is down is spared."""
+        lane, now = self.lane_of(listener), self._clock.now()
+        if lane is None:
+            return
+        if alive:
+            lane.breaker = lane.breaker.probing(now=now)
+            self._pump(lane)
+        elif down:
+            lane.breaker = lane.breaker.tripped(now=now)
+
+    # -- from the outbox --------------------------------------------------------------------------------------
+
+    def _pump(self, lane: Lane) -> None:
+        """Lease as much as the lane has room for."""
+        if not lane.hungry or lane.fetching or not self._may_go(lane):
+            return
+        room = lane.room(now=self._clock.now())
+        if room.count:
+            lane.fetching = True
+            self._tasks.start(self._fetch(lane, room.count))
+        elif room.again_at is not None:
+            self._wake(lane, room.again_at)
+
+    def _wake(self, lane: Lane, at: int) -> None:
+        if lane.alarm_at is None or at < lane.alarm_at:
+            lane.alarm_at = at
+            self._alarms.set(at, partial(self._woken, lane, at))
+
+    def _woken(self, lane: Lane, at: int) -> None:
+        if lane.alarm_at == at:
+            lane.alarm_at = None
+        self._pump(lane)
+
+    async def _fetch(self, lane: Lane, count: int) -> None:
+        lane.hungry = False  # what becomes ready while we look says so
+        started = perf_counter()
+        try:
+            leases = await self._broker.receive(lane.outbox, limit=count, lease_ms=lease_ms(lane), principal=PRINCIPAL)
+        except QueueNotFound:
+            return
+        except CourierError:
+            lane.hungry = True
+            self._wake(lane, self._clock.now() + STORE_RETRY_MS)
+            return
+        finally:
+            lane.fetching = False
+        lane.learn_fetch((perf_counter() - started) * 1_000)
+        lane.hungry = lane.hungry or len(leases) == count
+        if rate := lane.listener.settings.requests_per_second:
+            lane.pace.spend(len(leases), rate, now=self._clock.now())
+        lane.waiting.extend(leases)
+        self._renewals.hold(lane, leases)
+        lane.used = lane.used or bool(leases)
+        if not lane.used and not lane.hungry and self._going:
+            self._lanes.pop(lane.outbox.key, None)  # it was only a look: an idle listener costs nothing
+            return
+        self._dispatch(lane)
+        self._pump(lane)
+
+    # -- to the receiver --------------------------------------------------------------------------------------
+
+    def _may_go(self, lane: Lane) -> bool:
+        """Whether anything may be delivered to the listener now."""
+        queue = self._catalog.queue_of_id(lane.listener.queue_id)
+        paused = queue is not None and queue.settings.paused
+        ready = self._going and lane.listener.state is ListenerState.ACTIVE and not paused
+        return ready and self.is_ours(lane.listener)
+
+    def _dispatch(self, lane: Lane) -> None:
+        """Send off what is leased, or give it back where that may not be any more."""
+        width = lane.width(now=self._clock.now()) if self._may_go(lane) else 0
+        if not width and lane.waiting:
+            untried = [Release(lease.receipt, 0, untried=True) for lease in lane.waiting]
+            lane.waiting.clear()
+            for order in untried:
+                lane.leases.pop(order.receipt, None)
+            self._tasks.start(self._give_back(lane, untried))
+        while lane.waiting and lane.active < width:
+            if self._active >= self._most_active:
+                self._starved[lane.outbox.key] = lane
+                return
+            lane.active += 1
+            self._active += 1
+            self._requests.start(self._deliver(lane, lane.waiting.popleft()))
+
+    async def _give_back(self, lane: Lane, untried: list[Release]) -> None:
+        try:
+            await self._broker.settle(lane.outbox, untried, principal=PRINCIPAL)
+        except CourierError as error:  # then their leases end by themselves
+            log.warning("%d messages for listener %s were not given back: %s", len(untried), lane.listener.id, error)
+
+    async def _deliver(self, lane: Lane, lease: Lease) -> None:
+        try:
+            answer = await self._attempt(lane, lease)
+        except asyncio.CancelledError:
+            answer = STOPPED
+        except Exception:
+            log.exception("a delivery to listener %s could not be made", lane.listener.id)
+            answer = FAILED
+        lane.active -= 1
+        self._active -= 1
+        if answer is not None:
+            self._judge.judge(lane, lease, answer, then=self._pump)
+        self._dispatch(lane)
+        self._pump(lane)
+        if self._starved:
+            self._dispatch(self._starved.pop(next(iter(self._starved))))
+
+    async def _attempt(self, lane: Lane, lease: Lease) -> Answer | None:
+        """One request, or None when the lease was lost before it could be made."""
+        listener = lane.listener
+        if lane.leases.get(lease.receipt, 0) - self._clock.now() < LEASE_SPARE_MS:
+            lane.leases.pop(lease.receipt, None)
+            return None
+        cover = self._cover(lane)
+        if isinstance(cover, str):
+            return Answer(error=cover)
+        return await self._postman.deliver(
+            listener, cover, lease.message, queue_name=self._queue_name(listener), now=self._clock.now()
+        )
+
+    def _cover(self, lane: Lane) -> Envelope | str:
+        if lane.cover is None:
+            try:
+                lane.cover = envelope(lane.listener, self._guard)
+            except Invalid as error:
+                lane.cover = str(error)
+        return lane.cover
+
+    def _queue_name(self, listener: Listener) -> str:
+        queue = self._catalog.queue_of_id(listener.queue_id)
+        return queue.name if queue else listener.queue_id

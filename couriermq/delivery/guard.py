@@ -1,0 +1,212 @@
+"""Which addresses deliveries may go to: those of the public internet, and the networks that the operator allows.
+
+A name is resolved, every address is judged, and the address that was judged is the one that is dialled: nothing is
+looked up twice. So it does not matter how a URL spells an address or what its name points to a moment later.
+"""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from couriermq.core.errors import Invalid
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+URL_CHARS = 2_048
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+REFUSED: dict[str, str] = {
+    "0.0.0.0/8": "this host",
+    "10.0.0.0/8": "private",
+    "100.64.0.0/10": "shared by a carrier",
+    "127.0.0.0/8": "loopback",
+    "168.63.129.16/32": "a cloud's own",
+    "169.254.0.0/16": "link-local",
+    "172.16.0.0/12": "private",
+    "192.0.0.0/24": "reserved",
+    "192.0.2.0/24": "for documentation",
+    "192.88.99.0/24": "a 6to4 relay",
+    "192.168.0.0/16": "private",
+    "198.18.0.0/15": "for benchmarks",
+    "198.51.100.0/24": "for documentation",
+    "203.0.113.0/24": "for documentation",
+    "224.0.0.0/4": "multicast",
+    "240.0.0.0/4": "reserved",
+    "::/128": "unspecified",
+    "::1/128": "loopback",
+    "64:ff9b::/96": "translated to IPv4",
+    "64:ff9b:1::/48": "translated to IPv4",
+    "100::/64": "for discarding",
+    "2001::/23": "reserved",
+    "2001:db8::/32": "for documentation",
+    "2002::/16": "6to4",
+    "3fff::/20": "for documentation",
+    "5f00::/16": "for segment routing",
+    "fc00::/7": "private",
+    "fe80::/10": "link-local",
+    "fec0::/10": "site-local",
+    "ff00::/8": "multicast",
+}
+_REFUSED = [(ipaddress.ip_network(network), reason) for network, reason in REFUSED.items()]
+_PUBLIC_V6 = ipaddress.ip_network("2000::/3")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII | re.IGNORECASE)
+_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\\]")
+
+
+class Resolver(Protocol):
+    """Turns a name into addresses."""
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        """Every address of the name; raises OSError when there is none."""
+
+
+class Refused(Exception):
+    """Deliveries may not go there; the text says why."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where a request goes: what a URL says, taken apart."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def authority(self) -> str:
+        """What the Host header says."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+class Guard:
+    """Judges addresses by the ranges above and the operator's own list of networks."""
+
+    def __init__(self, resolver: Resolver, allow: Sequence[Network] = ()) -> None:
+        self._resolver = resolver
+        self._allow = tuple(allow)
+
+    def check_url(self, url: str, *, field: str = "url") -> Target:
+        """Take a URL apart; raises Invalid with a sentence where it can never be delivered to."""
+        try:
+            target = read_url(url)
+            if (literal := literal_address(target.host)) is not None:
+                self.check(literal)
+            elif _is_this_machine(target.host) and not self._allows_loopback():
+                raise Refused(f"{target.host} is this machine itself; delivery_allow lists what may be delivered to")
+        except Refused as error:
+            raise Invalid(str(error), field=field) from None
+        return target
+
+    def check(self, address: Address) -> None:
+        """Raise Refused unless the address is public or allowed."""
+        judged = canonical(address)
+        if any(judged in network for network in self._allow if network.version == judged.version):
+            return
+        if reason := refusal(judged):
+            raise Refused(f"{address} is {reason}; delivery_allow lists the networks that may be delivered to")
+
+    async def addresses(self, target: Target) -> list[str]:
+        """The addresses to dial, each of them judged; raises Refused when none may be, OSError when none is found."""
+        if (literal := literal_address(target.host)) is not None:
+            self.check(literal)
+            return [str(literal)]
+        good, refused = [], None
+        for text in await self._resolver.resolve(target.host, target.port):
+            try:
+                address = ipaddress.ip_address(text)
+                self.check(address)
+                good.append(str(address))
+            except ValueError:
+                refused = Refused(f"{target.host} has the address {text!r}, which nobody can read")
+            except Refused as error:
+                refused = Refused(f"{target.host} points to {error}")
+        if not good:
+            raise refused or OSError(f"{target.host} has no address")
+        return good
+
+    def _allows_loopback(self) -> bool:
+        return any(network.is_loopback for network in self._allow)
+
+
+def _is_this_machine(host: str) -> bool:
+    return f".{host.removesuffix('.')}".endswith(".localhost")
+
+
+def canonical(address: Address) -> Address:
+    """An IPv4 address that hides in an IPv6 one is judged as what it is."""
+    return address.ipv4_mapped or address if isinstance(address, ipaddress.IPv6Address) else address
+
+
+def refusal(address: Address) -> str | None:
+    """Why an address is not one of the public internet, if so."""
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
+        return "bound to one interface"
+    for network, reason in _REFUSED:
+        if network.version == address.version and address in network:
+            return reason
+    if address.version == 6 and address not in _PUBLIC_V6:
+        return "not public"
+    return None
+
+
+def literal_address(host: str) -> Address | None:
+    """The address that a host spells, in any way that a system would read as one; None for a name."""
+    host = host.removesuffix(".")
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    try:  # 2130706433, 0x7f.1, 0177.0.0.1
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except OSError:
+        return None
+
+
+def read_url(url: str) -> Target:
+    """The parts of an http or https URL; raises Refused with the sentence that helps."""
+    if len(url) > URL_CHARS or _UNPRINTABLE.search(url):
+        raise Refused(f"a URL has at most {URL_CHARS} visible characters and no spaces")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise Refused(f"{url!r} is not a URL") from None
+    if parts.scheme not in DEFAULT_PORTS:
+        raise Refused("a URL starts with http:// or https://")
+    if parts.username is not None or parts.password is not None:
+        raise Refused("a URL carries no user and password; use the listener's authorization")
+    if port == 0:
+        raise Refused("0 is not a port")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not path.isascii():
+        raise Refused("a path beyond ASCII is written with %")
+    return Target(parts.scheme, _read_host(parts.netloc, parts.hostname), port or DEFAULT_PORTS[parts.scheme], path)
+
+
+def _read_host(netloc: str, host: str | None) -> str:
+    if not host:
+        raise Refused("a URL names a host")
+    if netloc.startswith("["):
+        return _read_bracketed(host)
+    try:
+        ascii_host = host.encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        raise Refused(f"{host!r} is not the name of a host") from None
+    if len(ascii_host) > 253 or not all(map(_LABEL.fullmatch, ascii_host.removesuffix(".").split("."))):
+        raise Refused(f"{host!r} is not the name of a host")
+    return ascii_host
+
+
+def _read_bracketed(host: str) -> str:
+    """Brackets hold an IPv6 address and nothing else; a zone is for one machine only."""
+    try:
+        return str(ipaddress.IPv6Address(host.replace("%25", "%")))
+    except ValueError:
+        raise Refused(f"[{host}] is not an IPv6 address") from None

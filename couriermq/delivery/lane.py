@@ -1,0 +1,106 @@
+"""A listener in action: what is under way to it, and how much it may take next."""
+
+from collections import deque
+
+import msgspec
+
+from couriermq.core.model import Lease, Listener, ListenerState, Queue, Settlement
+from couriermq.delivery.breaker import CLOSED, Breaker
+from couriermq.delivery.envelope import Envelope
+from couriermq.delivery.model import Answer, DeliveryAttempt
+from couriermq.delivery.pace import Pace
+
+FAST_MS = 100.0
+"""To a receiver that answers within this messages are leased ahead, so that no delivery waits for the store."""
+MOST_AHEAD = 500
+SHARE = 0.2
+"""How much the newest measurement counts."""
+
+
+class Room(msgspec.Struct, frozen=True, gc=False):
+    """How many messages to lease now; where it is none, when to ask again, if time will change it."""
+
+    count: int
+    again_at: int | None = None
+
+
+NO_ROOM = Room(0)
+
+
+class Lane:
+    """Everything of a listener that lives in memory only while there is something to deliver."""
+
+    __slots__ = (
+        "active", "alarm_at", "breaker", "cover", "fetch_ms", "fetching", "held_until", "hungry", "latency_ms",
+        "leases", "listener", "outbox", "pace", "renewing", "settling", "unsettled", "used",
+        "waiting",
+    )  # fmt: skip
+
+    def __init__(self, listener: Listener, outbox: Queue) -> None:
+        self.listener = listener
+        self.outbox = outbox
+        self.cover: Envelope | str | None = None
+        """Made for this version of the listener; a string says why there can be none."""
+        self.breaker: Breaker = CLOSED
+        self.pace = Pace()
+        self.held_until = 0
+        self.latency_ms = FAST_MS
+        self.fetch_ms = 0.0
+        self.active = 0
+        self.waiting: deque[Lease] = deque()
+        self.leases: dict[str, int] = {}
+        """By receipt, until when each message is held that is not yet settled."""
+        self.renewing = False
+        self.unsettled: list[tuple[Settlement, DeliveryAttempt]] = []
+        self.settling = False
+        self.hungry = False
+        """Whether the outbox may hold something that is ready."""
+        self.fetching = False
+        self.used = False
+        self.alarm_at: int | None = None
+
+    def renew(self, listener: Listener, outbox: Queue) -> None:
+        """The listener was changed; one that is set going again gets a fresh start."""
+        if listener.state is ListenerState.ACTIVE and self.listener.state is not ListenerState.ACTIVE:
+            self.breaker, self.held_until = CLOSED, 0
+        self.listener, self.outbox, self.cover = listener, outbox, None
+
+    def learn(self, answer: Answer) -> None:
+        """Remember how quick the receiver is."""
+        self.latency_ms += (answer.latency_ms - self.latency_ms) * SHARE
+
+    def learn_fetch(self, fetch_ms: float) -> None:
+        """Remember how quick the store is."""
+        self.fetch_ms += (fetch_ms - self.fetch_ms) * SHARE
+
+    def width(self, *, now: int) -> int:
+        """How many deliveries may be under way at once."""
+        settings = self.listener.settings
+        return self.breaker.room(1 if settings.ordered else settings.concurrency, now=now)
+
+    def room(self, *, now: int) -> Room:
+        if now < self.held_until:
+            return Room(0, self.held_until)
+        width = self.width(now=now)
+        if not width:
+            return Room(0, self.breaker.half_opens_at)
+        count = self._free(width)
+        rate = self.listener.settings.requests_per_second
+        if count <= 0 or rate is None:
+            return Room(count) if count > 0 else NO_ROOM
+        count = min(count, self.pace.allowance(rate, now=now))
+        return Room(count) if count else Room(0, self.pace.ready_at(rate))
+
+    def _free(self, width: int) -> int:
+        busy = self.active + len(self.waiting)
+        if self.listener.settings.ordered:
+            return width - busy - len(self.unsettled) - self.settling
+        if self.breaker.failure_run or self.latency_ms >= FAST_MS:
+            return width - busy
+        depth = width + self._ahead(width)
+        free = depth - busy
+        return free if free >= depth // 4 or not busy else 0  # some at a time are cheaper than one by one
+
+    def _ahead(self, width: int) -> int:
+        """As many as will be delivered while the store is asked for more, twice over."""
+        return min(MOST_AHEAD, round(width * (1 + 2 * self.fetch_ms / max(self.latency_ms, 0.1))))

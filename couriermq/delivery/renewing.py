@@ -1,0 +1,75 @@
+"""Leases of deliveries are short and made longer while they are needed, so that those of a node that dies end soon."""
+
+import logging
+
+from couriermq.broker import Broker
+from couriermq.clock import Clock
+from couriermq.core.errors import CourierError, QueueNotFound
+from couriermq.core.limits import BATCH_COUNT
+from couriermq.core.model import SECOND, Extend, Lease
+from couriermq.delivery.alarms import Alarms
+from couriermq.delivery.book import PRINCIPAL
+from couriermq.delivery.lane import Lane
+from couriermq.delivery.tasks import Tasks
+
+LEASE_MS = 10 * SECOND
+RETRY_MS = SECOND
+
+log = logging.getLogger(__name__)
+
+
+class Renewals:
+    """`hold` what was leased; what is settled or given back is dropped from the lane's `leases` by whoever does it."""
+
+    def __init__(self, broker: Broker, clock: Clock, alarms: Alarms, tasks: Tasks) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._alarms = alarms
+        self._tasks = tasks
+
+    def hold(self, lane: Lane, leases: list[Lease]) -> None:
+        for lease in leases:
+            lane.leases[lease.receipt] = lease.expires_at
+        if leases and not lane.renewing:
+            lane.renewing = True
+            self._ring(lane, lease_ms(lane) // 2)
+
+    def _ring(self, lane: Lane, wait_ms: int) -> None:
+        self._alarms.set(self._clock.now() + wait_ms, lambda: self._due(lane))
+
+    def _due(self, lane: Lane) -> None:
+        if lane.leases:
+            self._tasks.start(self._renew(lane))
+        else:
+            lane.renewing = False
+
+    async def _renew(self, lane: Lane) -> None:
+        """Make longer what is half over; the others have their turn at the next ring."""
+        span, now = lease_ms(lane), self._clock.now()
+        wait_ms = span // 2
+        old = [receipt for receipt, expires_at in lane.leases.items() if expires_at - now <= span // 2]
+        for start in range(0, len(old), BATCH_COUNT):
+            if not await self._extend(lane, old[start : start + BATCH_COUNT], span):
+                wait_ms = min(wait_ms, RETRY_MS)
+        self._ring(lane, wait_ms)
+
+    async def _extend(self, lane: Lane, receipts: list[str], span: int) -> bool:
+        orders = [Extend(receipt, span) for receipt in receipts]
+        try:
+            outcomes = await self._broker.settle(lane.outbox, orders, principal=PRINCIPAL)
+        except QueueNotFound:
+            lane.leases.clear()
+            return True
+        except CourierError as error:
+            log.warning("%d deliveries to listener %s are not renewed: %s", len(orders), lane.listener.id, error)
+            return False
+        for receipt, outcome in zip(receipts, outcomes, strict=True):
+            if isinstance(outcome, CourierError):
+                lane.leases.pop(receipt, None)
+            elif receipt in lane.leases and outcome.expires_at is not None:
+                lane.leases[receipt] = outcome.expires_at
+        return True
+
+
+def lease_ms(lane: Lane) -> int:
+    return min(lane.outbox.settings.lease_ms, LEASE_MS)

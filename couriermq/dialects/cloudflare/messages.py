@@ -1,0 +1,111 @@
+"""Messages: push, batch, pull, ack and retry, peek, purge by ref."""
+
+from couriermq.broker import Filter
+from couriermq.core.errors import CourierError
+from couriermq.core.model import Action, Draft, Message, Queue, Settlement, State
+from couriermq.dialects.cloudflare import limits
+from couriermq.dialects.cloudflare.access import queue_of
+from couriermq.dialects.cloudflare.errors import Code, Refused
+from couriermq.dialects.cloudflare.wire import pull as pull_wire
+from couriermq.dialects.cloudflare.wire import push as push_wire
+from couriermq.dialects.cloudflare.wire import settle as settle_wire
+from couriermq.dialects.cloudflare.wire.consumers import HTTP_PULL, consumer_of
+from couriermq.dialects.cloudflare.wire.envelope import ok
+from couriermq.web.call import Call, Reply
+
+WAITING = Filter(states=(State.READY, State.DELAYED))
+
+
+async def push(call: Call) -> Reply:
+    queue = queue_of(call, Action.SEND)
+    draft = push_wire.read_push(call.body, queue, trace=call.header(b"traceparent"))
+    broker = call.services.broker
+    await broker.send_one(queue, draft, principal=call.principal.id)
+    return ok(pull_wire.write_push(await broker.counters(queue)))
+
+
+async def push_batch(call: Call) -> Reply:
+    queue = queue_of(call, Action.SEND)
+    drafts = push_wire.read_batch(call.body, queue, trace=call.header(b"traceparent"))
+    await store(call, queue, drafts)
+    return ok(pull_wire.write_push(await call.services.broker.counters(queue)))
+
+
+async def store(call: Call, queue: Queue, drafts: list[Draft]) -> None:
+    """Send drafts that were checked; what the broker refuses all the same is raised."""
+    for outcome in await call.services.broker.send(queue, drafts, principal=call.principal.id):
+        if isinstance(outcome, CourierError):
+            raise outcome
+
+
+async def pull(call: Call) -> Reply:
+    queue = queue_of(call, Action.RECEIVE)
+    batch_size = _pullable(queue)
+    limit, lease_ms = pull_wire.read_pull(call.body)
+    broker = call.services.broker
+    leases = await broker.receive(queue, principal=call.principal.id, limit=limit or batch_size, lease_ms=lease_ms)
+    counters = await broker.counters(queue)
+    return ok(pull_wire.write_pull(leases, counters, json_plain=_json_plain(call)))
+
+
+def _pullable(queue: Queue) -> int:
+    """How many messages a pull gets unless it says; refused where no consumer has switched pulling on."""
+    consumer = consumer_of(queue)
+    if consumer is None or consumer.type != HTTP_PULL:
+        raise Refused(
+            Code.NONE,
+            "messages cannot be pulled unless http_pull mode is enabled",
+            status=405,
+            hint=f"create a consumer of type http_pull for queue {queue.name!r}: POST …/queues/{queue.id}/consumers",
+        )
+    return consumer.batch_size or limits.PULL_DEFAULT
+
+
+def _json_plain(call: Call) -> bool:
+    return call.services.settings.dialects.cloudflare.json_body == "plain"
+
+
+async def ack(call: Call) -> Reply:
+    queue = queue_of(call, Action.RECEIVE)
+    acks, retries = settle_wire.read_ack(call.body)
+    settlements: list[Settlement] = [*acks, *retries]
+    outcomes = await call.services.broker.settle(queue, settlements, principal=call.principal.id) if settlements else []
+    return ok(settle_wire.write_ack(acks, outcomes[: len(acks)], retries, outcomes[len(acks) :]))
+
+
+async def peek(call: Call) -> Reply:
+    queue = queue_of(call, Action.BROWSE)
+    limit = pull_wire.read_peek(call.body)
+    sealer = call.services.sealer
+    seen = [(message, sealer.ref(queue.key, message.seq)) for message in await _waiting(call, queue, limit)]
+    return ok(pull_wire.write_peek(seen, json_plain=_json_plain(call)))
+
+
+async def _waiting(call: Call, queue: Queue, limit: int) -> list[Message]:
+    """The oldest messages that nobody holds, up to `limit`."""
+    messages: list[Message] = []
+    after = None
+    while len(messages) < limit:
+        page = await call.services.broker.browse(queue, where=WAITING, limit=limit - len(messages), after=after)
+        messages += page.messages
+        after = page.next
+        if after is None:
+            break
+    return messages
+
+
+async def purge(call: Call) -> Reply:
+    queue = queue_of(call, Action.MANAGE)
+    refs = settle_wire.read_refs(call.body)
+    sealer = call.services.sealer
+    places = {ref: sealer.read_ref(ref) for ref in refs}
+    seqs = {ref: place[1] for ref, place in places.items() if place is not None and place[0] == queue.key}
+    removed = set(
+        await call.services.broker.remove(queue, list(seqs.values()), principal=call.principal.id) if seqs else ()
+    )
+    return ok(
+        settle_wire.write_purge(
+            unknown=[ref for ref in places if ref not in seqs],
+            gone=[ref for ref, seq in seqs.items() if seq not in removed],
+        )
+    )

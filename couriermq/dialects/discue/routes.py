@@ -1,0 +1,137 @@
+"""Every path of Discue and who serves it, each under /v1 and without."""
+
+from couriermq.dialects.discue import api_clients, limits, listeners, messages, queues
+from couriermq.dialects.discue.api_keys import ApiKeys
+from couriermq.dialects.discue.domains import Domains
+from couriermq.dialects.discue.history import Remembrance
+from couriermq.dialects.discue.quota import quota_headers
+from couriermq.dialects.discue.usage import Usage
+from couriermq.dialects.discue.wire.reading import check_accept, check_content_type
+from couriermq.web.call import Call, Handler, Reply, Route
+from couriermq.web.turns import Turn
+
+VERSION = "/v1"
+RESOURCES = (
+    "queues", "listeners", "messages", "schemas", "api_keys", "api_clients", "domains", "events", "stats",
+)  # fmt: skip
+PREFIXES = (VERSION, *(f"/{resource}" for resource in RESOURCES))
+
+QUEUE = "/queues/{queue_id}"
+LISTENERS = QUEUE + "/listeners"
+LISTENER = LISTENERS + "/{listener_id}"
+MESSAGES = QUEUE + "/messages"
+MESSAGE = MESSAGES + "/{message_id}"
+SCHEMA = QUEUE + "/schemas/{schema_id}"
+KEY = "/api_keys/{api_key_id}"
+CLIENT = "/api_clients/{api_client_id}"
+DOMAIN = "/domains/{domain_id}"
+
+Row = tuple[str, str, Handler]
+CREATE = ("POST", "PUT")
+"""The reference creates with POST, older programs with PUT on the collection."""
+
+
+def routes(keys: ApiKeys) -> list[Route]:
+    remembrance, turn = Remembrance(), Turn()
+    rows = [
+        *_queue_rows(turn),
+        *_listener_rows(turn),
+        *_message_rows(turn, messages.OneMessage(remembrance)),
+        *_key_rows(turn, keys),
+        *_client_rows(turn),
+        *_domain_rows(turn, Domains()),
+        *_usage_rows(Usage(remembrance)),
+    ]
+    return [
+        Route(method, prefix + path, _in_json(handler), body_limit=_body_limit(path))
+        for prefix in (VERSION, "")
+        for method, path, handler in rows
+    ]
+
+
+def _in_json(handler: Handler) -> Handler:
+    """Refuse what is not JSON, in or out, and tell in the answer how much the caller may still ask."""
+
+    async def serve(call: Call) -> Reply:
+        check_accept(call)
+        check_content_type(call)
+        reply = await handler(call)
+        reply.headers = (*reply.headers, *quota_headers(call))
+        return reply
+
+    return serve
+
+
+def _body_limit(path: str) -> int | None:
+    """A message may be as large as its queue allows."""
+    return None if path == MESSAGES else limits.CONTROL_REQUEST_BYTES
+
+
+def _creating(path: str, handler: Handler) -> list[Row]:
+    return [(method, path, handler) for method in CREATE]
+
+
+def _queue_rows(turn: Turn) -> list[Row]:
+    return [
+        ("GET", "/queues", queues.list_queues),
+        *_creating("/queues", turn(queues.create_queue)),
+        ("GET", QUEUE, queues.get_queue),
+        ("PUT", QUEUE, turn(queues.change_queue)),
+        ("DELETE", QUEUE, turn(queues.delete_queue)),
+        ("GET", SCHEMA, queues.get_schema),
+    ]
+
+
+def _listener_rows(turn: Turn) -> list[Row]:
+    return [
+        ("GET", "/listeners", listeners.list_all_listeners),
+        ("GET", LISTENERS, listeners.list_listeners),
+        *_creating(LISTENERS, turn(listeners.create_listener)),
+        ("GET", LISTENER, listeners.get_listener),
+        ("PUT", LISTENER, turn(listeners.change_listener)),
+        ("DELETE", LISTENER, turn(listeners.delete_listener)),
+    ]
+
+
+def _message_rows(turn: Turn, one: messages.OneMessage) -> list[Row]:
+    return [
+        ("GET", "/messages", messages.list_all_messages),
+        ("GET", MESSAGES, messages.list_messages),
+        *_creating(MESSAGES, messages.add_message),
+        ("GET", MESSAGE, one.get_message),
+        ("PUT", MESSAGE, turn(messages.rename_message)),
+        ("DELETE", MESSAGE, turn(messages.delete_message)),
+    ]
+
+
+def _key_rows(turn: Turn, keys: ApiKeys) -> list[Row]:
+    return [
+        ("GET", "/api_keys", keys.list_keys),
+        *_creating("/api_keys", turn(keys.create_key)),
+        ("GET", KEY, keys.get_key),
+        ("PUT", KEY, turn(keys.change_key)),
+        ("DELETE", KEY, turn(keys.delete_key)),
+    ]
+
+
+def _client_rows(turn: Turn) -> list[Row]:
+    return [
+        ("GET", "/api_clients", api_clients.list_clients),
+        *_creating("/api_clients", turn(api_clients.create_client)),
+        ("GET", CLIENT, api_clients.get_client),
+        ("PUT", CLIENT, turn(api_clients.change_client)),
+    ]
+
+
+def _domain_rows(turn: Turn, domains: Domains) -> list[Row]:
+    return [
+        ("GET", "/domains", domains.list_domains),
+        *_creating("/domains", turn(domains.create_domain)),
+        ("GET", DOMAIN, domains.get_domain),
+        ("PUT", DOMAIN, turn(domains.change_domain)),
+        ("DELETE", DOMAIN, turn(domains.delete_domain)),
+    ]
+
+
+def _usage_rows(usage: Usage) -> list[Row]:
+    return [("GET", "/events", usage.list_events), ("GET", "/stats/messages", usage.get_stats)]

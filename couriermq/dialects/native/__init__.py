@@ -1,0 +1,46 @@
+"""The native dialect: our words one to one, a superset of what the other dialects can say."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from couriermq.auth.principal import Principal
+from couriermq.core.errors import CourierError
+from couriermq.core.model import Json
+from couriermq.dialects.native import errors
+from couriermq.dialects.native.openapi import document
+from couriermq.dialects.native.operations import PREFIX
+from couriermq.dialects.native.routes import ROUTES
+from couriermq.web.call import Call, Dialect, Reply, Route
+
+if TYPE_CHECKING:
+    from couriermq.config import Settings
+
+
+class Native:
+    """What the CLI, the console and Spark speak."""
+
+    name = "native"
+    prefixes: tuple[str, ...] = (PREFIX,)
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        return ROUTES
+
+    def authenticate(self, call: Call) -> Principal:
+        return call.services.auth.bearer(call)
+
+    def failure(self, error: CourierError, call: Call) -> Reply:
+        return errors.failure(error)
+
+    def crash(self, call: Call) -> Reply:
+        return errors.crash()
+
+    def answer_for(self, kind: type[CourierError]) -> errors.Answer | None:
+        return errors.answer_for(kind)
+
+    def openapi(self) -> dict[str, Json]:
+        return document()
+
+
+def dialect(settings: "Settings") -> Dialect:
+    return Native()

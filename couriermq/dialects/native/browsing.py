@@ -1,0 +1,146 @@
+"""Looking at messages without taking them, and moving or removing those that were looked at."""
+
+from couriermq.core.errors import BatchTooLarge, MessageNotFound, QueueNotFound
+from couriermq.core.model import Action
+from couriermq.dialects.native.access import named_queue, names_of_queues, queue_for
+from couriermq.dialects.native.operations import QUEUE, Operation, gone, ok
+from couriermq.dialects.native.wire import choices as wire
+from couriermq.dialects.native.wire import messages
+from couriermq.dialects.native.wire.reading import read, read_optional, read_query
+from couriermq.web.call import Call, Reply
+
+
+async def browse_messages(call: Call) -> Reply:
+    queue = queue_for(call, Action.BROWSE)
+    query = read_query(call, wire.BrowseQuery)
+    page = await call.services.broker.browse(
+        queue, where=wire.filter_of(query), limit=query.limit, after=query.after or None
+    )
+    return ok(messages.write_page(page, names_of_queues(call)))
+
+
+async def read_message(call: Call) -> Reply:
+    queue = queue_for(call, Action.BROWSE)
+    message = await call.services.broker.read_message(queue, call.params["message"])
+    return ok(messages.write_message(message, names_of_queues(call)))
+
+
+async def cancel_message(call: Call) -> Reply:
+    queue = queue_for(call, Action.SEND)
+    await call.services.broker.cancel(queue, call.params["message"], principal=call.principal.id)
+    return gone()
+
+
+async def purge_queue(call: Call) -> Reply:
+    queue = queue_for(call, Action.MANAGE)
+    return ok(wire.Count(await call.services.broker.purge(queue, principal=call.principal.id)))
+
+
+async def remove_messages(call: Call) -> Reply:
+    queue = queue_for(call, Action.MANAGE)
+    seqs = wire.check_seqs(read(wire.REMOVE, call.body).seqs)
+    return ok(wire.Removed(await call.services.broker.remove(queue, seqs, principal=call.principal.id)))
+
+
+async def move_messages(call: Call) -> Reply:
+    queue = queue_for(call, Action.MANAGE)
+    order = read(wire.MOVE, call.body)
+    target = named_queue(call, queue.tenant, order.target, Action.SEND, Action.MANAGE, field="target")
+    count = await call.services.broker.move(queue, target, seqs=order.seqs, principal=call.principal.id)
+    return ok(wire.Count(count))
+
+
+async def redrive_messages(call: Call) -> Reply:
+    queue = queue_for(call, Action.MANAGE)
+    order = read_optional(wire.REDRIVE, call.body)
+    target = None
+    if order.target is not None:
+        target = named_queue(call, queue.tenant, order.target, Action.SEND, Action.MANAGE, field="target")
+    count = await call.services.broker.redrive(queue, seqs=order.seqs, target=target, principal=call.principal.id)
+    return ok(wire.Count(count))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path=QUEUE + "/messages",
+        handler=browse_messages,
+        tag="Messages",
+        summary="Browse messages without leasing them",
+        description="Oldest first. A filtered page may hold fewer messages than `limit` and still have a `next`.",
+        needs="browse",
+        query=wire.BrowseQuery,
+        gives={200: messages.Messages},
+        fails=(QueueNotFound,),
+    ),
+    Operation(
+        method="GET",
+        path=QUEUE + "/messages/{message}",
+        handler=read_message,
+        tag="Messages",
+        summary="Read one message by its id",
+        needs="browse",
+        gives={200: messages.Message},
+        fails=(QueueNotFound, MessageNotFound),
+    ),
+    Operation(
+        method="DELETE",
+        path=QUEUE + "/messages/{message}",
+        handler=cancel_message,
+        tag="Messages",
+        summary="Cancel a message that nobody has received",
+        needs="send",
+        gives={204: None},
+        fails=(QueueNotFound, MessageNotFound),
+    ),
+    Operation(
+        method="POST",
+        path=QUEUE + "/purge",
+        handler=purge_queue,
+        tag="Messages",
+        summary="Remove every message",
+        description="Whatever their state. Messages that are sent while it runs stay.",
+        needs="manage",
+        gives={200: wire.Count},
+        fails=(QueueNotFound,),
+    ),
+    Operation(
+        method="POST",
+        path=QUEUE + "/remove",
+        handler=remove_messages,
+        tag="Messages",
+        summary="Remove chosen messages",
+        needs="manage",
+        takes=wire.RemoveOrder,
+        example={"seqs": [1, 2, 3]},
+        gives={200: wire.Removed},
+        fails=(QueueNotFound, BatchTooLarge),
+    ),
+    Operation(
+        method="POST",
+        path=QUEUE + "/move",
+        handler=move_messages,
+        tag="Messages",
+        summary="Move messages to another queue",
+        description="Messages that somebody holds stay. The caller also needs send or manage on the target.",
+        needs="manage",
+        takes=wire.MoveOrder,
+        example={"target": "orders-2"},
+        gives={200: wire.Count},
+        fails=(QueueNotFound, BatchTooLarge),
+    ),
+    Operation(
+        method="POST",
+        path=QUEUE + "/redrive",
+        handler=redrive_messages,
+        tag="Messages",
+        summary="Send dead letters back",
+        description="Without `target` each goes back to the queue it died in, with fresh attempts.",
+        needs="manage",
+        takes=wire.RedriveOrder,
+        body_optional=True,
+        example={"seqs": [1, 2, 3]},
+        gives={200: wire.Count},
+        fails=(QueueNotFound, BatchTooLarge),
+    ),
+)

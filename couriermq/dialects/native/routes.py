@@ -1,0 +1,36 @@
+"""Every operation of the native API, in the order in which its documentation shows them."""
+
+from couriermq.dialects.native import (
+    browsing,
+    claims,
+    credentials,
+    exchanges,
+    journal,
+    listeners,
+    queues,
+    receiving,
+    sending,
+    shards,
+    stages,
+    stats,
+    tenants,
+)
+
+OPERATIONS = (
+    *sending.OPERATIONS[:1],
+    *receiving.OPERATIONS,
+    *browsing.OPERATIONS,
+    *queues.OPERATIONS,
+    *exchanges.OPERATIONS,
+    *sending.OPERATIONS[1:],
+    *listeners.OPERATIONS,
+    *claims.OPERATIONS,
+    *stages.OPERATIONS,
+    *tenants.OPERATIONS,
+    *credentials.OPERATIONS,
+    *stats.OPERATIONS,
+    *journal.OPERATIONS,
+    *shards.OPERATIONS,
+)
+
+ROUTES = tuple(operation.route for operation in OPERATIONS)

@@ -1,0 +1,90 @@
+"""Messages on their way in: to a queue, or through an exchange."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from msgspec import UNSET
+
+from couriermq.broker import only
+from couriermq.core.errors import BatchTooLarge, BodyTooLarge, CourierError, ExchangeNotFound, QueueNotFound
+from couriermq.core.model import Action, Draft
+from couriermq.dialects.native.access import exchange_for, queue_for
+from couriermq.dialects.native.operations import EXCHANGE, QUEUE, Batch, OneOf, Operation, encode, ok
+from couriermq.dialects.native.wire import messages as wire
+from couriermq.dialects.native.wire.reading import read
+from couriermq.web.call import Call, Reply
+
+T = TypeVar("T")
+
+
+async def send_messages(call: Call) -> Reply:
+    queue = queue_for(call, Action.SEND)
+    order = read(wire.SEND, call.body)
+    trace = wire.trace_of(call.header(b"traceparent"))
+    broker, principal = call.services.broker, call.principal.id
+    if order.messages is UNSET:
+        sent = await broker.send_one(queue, wire.draft_of(order, trace), principal=principal)
+        return Reply(201, encode(sent))
+    return await _batch(wire.drafts_of(order, trace), lambda drafts: broker.send(queue, drafts, principal=principal))
+
+
+async def publish_messages(call: Call) -> Reply:
+    exchange = exchange_for(call, Action.SEND)
+    order = read(wire.SEND, call.body)
+    trace = wire.trace_of(call.header(b"traceparent"))
+    broker, principal = call.services.broker, call.principal.id
+    if order.messages is UNSET:
+        published = only(await broker.publish(exchange, [wire.draft_of(order, trace)], principal=principal))
+        return Reply(201, encode(published))
+    return await _batch(
+        wire.drafts_of(order, trace), lambda drafts: broker.publish(exchange, drafts, principal=principal)
+    )
+
+
+async def _batch(
+    items: Sequence[Draft | CourierError], send: Callable[[list[Draft]], Awaitable[Sequence[T | CourierError]]]
+) -> Reply:
+    """Send the items that could be read; the others answer for themselves."""
+    drafts = [item for item in items if type(item) is Draft]
+    sent = await send(drafts) if drafts else ()
+    if len(sent) == len(items):
+        return ok(wire.write_outcomes(sent))
+    outcomes = iter(sent)
+    return ok(wire.write_outcomes([next(outcomes) if type(item) is Draft else item for item in items]))
+
+
+TRACEPARENT = {"traceparent": "A W3C trace context; it is carried to whoever receives the messages."}
+EXAMPLE = {"body": "hello", "attributes": {"colour": "red"}}
+SENDING = (BodyTooLarge, BatchTooLarge)
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path=QUEUE + "/messages",
+        handler=send_messages,
+        tag="Messages",
+        summary="Send one message or up to 1,000",
+        description="One message answers 201. A batch under `messages` answers 200 with one outcome for each message:"
+        " a message that is refused leaves the others sent. The answer leaves when everything is on disk.",
+        needs="send",
+        headers=TRACEPARENT,
+        takes=OneOf((wire.NewMessage, wire.NewMessages)),
+        example=EXAMPLE,
+        gives={201: wire.Sent, 200: Batch("SendResults", (wire.Sent, wire.Failed))},
+        fails=(QueueNotFound, *SENDING),
+    ),
+    Operation(
+        method="POST",
+        path=EXCHANGE + "/messages",
+        handler=publish_messages,
+        tag="Exchanges",
+        summary="Publish one message or up to 1,000",
+        description="Each message is copied to every queue whose binding lets it through, all in one transaction.",
+        needs="send",
+        headers=TRACEPARENT,
+        takes=OneOf((wire.NewMessage, wire.NewMessages)),
+        example=EXAMPLE,
+        gives={201: wire.Published, 200: Batch("PublishResults", (wire.Published, wire.Failed))},
+        fails=(ExchangeNotFound, *SENDING),
+    ),
+)

@@ -1,0 +1,31 @@
+"""Lists of the control plane, a page at a time."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
+
+from msgspec import Meta
+
+from couriermq.dialects.native import limits
+from couriermq.dialects.native.wire.reading import Order
+
+T = TypeVar("T")
+
+
+class PageQuery(Order):
+    """Where a page starts and how long it may be."""
+
+    limit: Annotated[int, Meta(ge=1, le=limits.LIST_COUNT)] = limits.LIST_COUNT
+    after: str = ""
+
+
+class NamesQuery(PageQuery):
+    """The same, for names that begin with a prefix."""
+
+    prefix: str = ""
+
+
+def page_of(things: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+    """The things after the cursor, sorted by key, and the cursor of the page that follows, if there is one."""
+    rest = [thing for thing in things if key(thing) > query.after] if query.after else things
+    page = rest[: query.limit]
+    return page, key(page[-1]) if len(rest) > len(page) else None

@@ -1,0 +1,81 @@
+"""The OpenAPI documents of the dialects, and the page that shows them; both work without the internet."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from couriermq.core.model import Json
+from couriermq.web.call import Call, Dialect, Handler, Header, Reply, Route
+
+FOLDER = Path(__file__).parent / "reference"
+MEDIA = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_SHIELDS: tuple[Header, ...] = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-cache"),
+)
+
+
+@runtime_checkable
+class Documented(Protocol):
+    """A dialect that can describe itself."""
+
+    name: str
+
+    def openapi(self) -> dict[str, Json]: ...
+
+
+def documentation(dialects: Sequence[Dialect]) -> tuple[Route, ...]:
+    """The routes of `/docs` and of `/openapi/{dialect}.json` for every dialect that offers a document."""
+    documents = {dialect.name: dialect.openapi for dialect in dialects if isinstance(dialect, Documented)}
+    return (
+        _page("/docs", "text/html; charset=utf-8", (FOLDER / "index.html").read_bytes),
+        *(_page(f"/docs/{file.name}", MEDIA[file.suffix], file.read_bytes) for file in _assets()),
+        _page("/openapi", "application/json", lambda: _index(documents)),
+        *(_page(f"/openapi/{name}.json", "application/json", _document(make)) for name, make in documents.items()),
+    )
+
+
+def _page(path: str, media: str, make: Callable[[], bytes]) -> Route:
+    return Route("GET", path, _serving(media, cache(make)), public=True)
+
+
+def _serving(media: str, make: Callable[[], bytes]) -> Handler:
+    """A handler for a page that stays the same as long as the server runs."""
+
+    async def serve_page(call: Call) -> Reply:
+        body = make()
+        tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers = ((b"content-type", media.encode()), (b"etag", tag.encode()), *_SHIELDS)
+        if call.header(b"if-none-match") == tag:
+            return Reply(304, b"", headers)
+        return Reply(200, body, headers)
+
+    return serve_page
+
+
+def _assets() -> list[Path]:
+    return sorted(file for file in FOLDER.iterdir() if file.suffix in MEDIA)
+
+
+def _document(make: Callable[[], dict[str, Json]]) -> Callable[[], bytes]:
+    return lambda: msgspec.json.encode(make())
+
+
+def _index(documents: dict[str, Callable[[], dict[str, Json]]]) -> bytes:
+    """Which documents there are, in the order in which the dialects stand."""
+    listed = [
+        {"dialect": name, "title": make().get("info", {}).get("title", name), "url": f"/openapi/{name}.json"}
+        for name, make in documents.items()
+    ]
+    return msgspec.json.encode({"documents": listed})

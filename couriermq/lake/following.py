@@ -1,0 +1,94 @@
+"""The newest part of the journals, which the tables do not have yet: read once, then carried on."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from couriermq.core.errors import OffsetGone
+from couriermq.core.events import Entry
+from couriermq.core.model import DAY
+from couriermq.core.shards import first_of, shard_of
+from couriermq.journal.merging import forwards
+from couriermq.lake.border import Border, find_border
+from couriermq.lake.tables import Lake
+from couriermq.storage.base import EventLog, Span
+
+CHUNK = 1_000
+DISK_TRIES, DISK_SECONDS = 200, 0.005
+
+Take = Callable[[Sequence[Entry]], None]
+
+
+class Follower:
+    """Gives each event of every shard once, in the order of time.
+
+    It begins where the tables end; where there are none, with the newest `scan_count` events of each shard.
+    """
+
+    def __init__(self, log: EventLog, lake: Lake | None, *, scan_count: int, chunk: int = CHUNK) -> None:
+        self.border: Border | None = None
+        """Where the tables ended when the journal was first read."""
+        self.known_from = 0
+        """The instant from which on nothing is missing, be it the tables' or the journal's."""
+        self._log = log
+        self._lake = lake
+        self._scan_count = scan_count
+        self._chunk = chunk
+        self._next: list[int] = []
+        self._reading = asyncio.Lock()
+
+    async def catch_up(self, take: Take, forget: Callable[[], None], *, since: int = 0) -> None:
+        """Hand over what is new, from the instant `since` on; all is to be forgotten where something was missed."""
+        async with self._reading:
+            while True:
+                try:
+                    await self._read_on(take, since)
+                except OffsetGone:
+                    self._next.clear()  # there is a gap that nothing can fill
+                    forget()
+                else:
+                    return
+
+    async def _read_on(self, take: Take, since: int) -> None:
+        spans = await self._log.spans()
+        if not self._next:
+            await self._begin(spans, since)
+        self._next += [first_of(shard) for shard in range(len(self._next), len(spans))]
+        async for entries, places in forwards(self._log, self._next, chunk=self._chunk):
+            take(entries)
+            self._next = places
+
+    async def _begin(self, spans: Sequence[Span], since: int) -> None:
+        self.border = await find_border(self._lake, self._log) if self._lake is not None else None
+        self._next = [await self._start(shard, span, since) for shard, span in enumerate(spans)]
+        self.known_from = max([await self._complete_from(start) for start in self._next])
+
+    async def _start(self, shard: int, span: Span, since: int) -> int:
+        start = span.next - self._scan_count if self.border is None else self.border.offsets[shard]
+        return max(span.oldest, start, await self._log.offset_at(since, shard) if since else 0)
+
+    async def _complete_from(self, start: int) -> int:
+        """From when on a shard is known that is read from an offset on."""
+        if self.border is not None and start in self.border.offsets:
+            return self.border.at
+        if start == first_of(shard_of(start)):
+            return 0
+        entries = await self._log.read_events(start=start, limit=1)
+        return entries[0].event.at if entries else 0
+
+    # -- how far it is ----------------------------------------------------------------------------------------
+
+    async def is_level(self, now: int) -> bool:
+        """Whether all that has happened was handed over, also what is not on disk yet."""
+        return await self._upcoming(now) == self._next
+
+    async def on_disk(self, now: int) -> None:
+        """Until the journal can tell what queues already show: a change is seen a moment before it is on disk."""
+        upcoming = await self._upcoming(now)
+        for _ in range(DISK_TRIES):
+            spans = await self._log.spans()
+            if all(span.next >= wanted for span, wanted in zip(spans, upcoming, strict=False)):
+                return
+            await asyncio.sleep(DISK_SECONDS)
+
+    async def _upcoming(self, now: int) -> list[int]:
+        return [await self._log.offset_at(now + DAY, shard) for shard in range(len(await self._log.spans()))]

@@ -1,0 +1,358 @@
+"""The only place that wires things together: from settings to a server that listens."""
+
+import asyncio
+import contextlib
+import gc
+import importlib
+import importlib.util
+import ipaddress
+import logging
+import resource
+import ssl
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Union
+
+import msgspec
+import uvloop
+
+from couriermq import __version__
+from couriermq.auth.gate import Gate, open_gate
+from couriermq.broker import Broker
+from couriermq.catalog import Catalog
+from couriermq.claims import Claims
+from couriermq.clock import Clock, SystemClock
+from couriermq.config import Settings
+from couriermq.core.sharding import Shard
+from couriermq.delivery import Deliveries
+from couriermq.dialects.openapi import documentation
+from couriermq.journal.archive import Archive, Limits
+from couriermq.journal.cursors import KIND as CURSOR
+from couriermq.journal.cursors import Cursors
+from couriermq.journal.history import History, Past
+from couriermq.journal.pasts import Archiving, Pasts
+from couriermq.journal.place import LocalPlace, place_of
+from couriermq.lake.recent import Recent
+from couriermq.lake.stats import Stats
+from couriermq.lake.tables import Lake
+from couriermq.stages import Stages
+from couriermq.storage.base import CannotOpen, ShardLog
+from couriermq.storage.sqlite.store import SqliteStore
+from couriermq.telemetry import logs
+from couriermq.telemetry.traffic import Traffic
+from couriermq.upkeep.timekeeper import Timekeeper
+from couriermq.waiting import Arrivals
+from couriermq.web.app import App
+from couriermq.web.call import Dialect
+from couriermq.web.listener import Listener, bind
+from couriermq.web.pages import Pages
+from couriermq.web.product import Product
+from couriermq.web.services import Services
+
+if TYPE_CHECKING:
+    from couriermq.storage.sharded.store import ShardedStore
+    from couriermq.web.tracing import Tracing
+
+Engine = Union[SqliteStore, "ShardedStore"]
+
+DIALECTS = ("native", "cloudflare", "anypoint", "discue")
+
+EXIT_OK = 0
+EXIT_BAD_SETTING = 2
+EXIT_STORE = 3
+EXIT_PORT = 4
+
+PORT_FILE = "port"
+ARCHIVE = "archive"
+TOKEN_SAVE_MS = 60_000
+
+log = logging.getLogger("couriermq.server")
+
+
+class CannotStart(Exception):
+    """The server cannot run; the text is one sentence, the code is what the process exits with."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything of one running Courier but its socket."""
+
+    app: App
+    services: Services
+    store: "Engine"
+    minted_token: str | None
+    """The root token, on the start that made it."""
+
+
+class Wakers(msgspec.Struct, frozen=True):
+    """What the store tells, passed on to those who wait for messages and for time."""
+
+    ready: Callable[[int, int], None]
+    due: Callable[[int], None]
+    duties_changed: Callable[[], None]
+
+
+# -- inside ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def running(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    dialects: Sequence[str] = DIALECTS,
+    tracing: "Tracing | None" = None,
+) -> AsyncIterator[Node]:
+    """Open the store and put everything on top of it; at the end finish and close in the opposite order."""
+    clock = clock or SystemClock()
+    store = _store(settings, clock)
+    arrivals, catalog = Arrivals(clock), Catalog(store, clock)
+    cursors = Cursors(store, clock)
+    catalog.leave_to(CURSOR, cursors.learn)
+    timekeeper = Timekeeper(
+        store,
+        clock,
+        journal_ms=settings.journal_age_ms,
+        journal_bytes=settings.journal_bytes,
+        held=cursors.lowest,
+    )
+    archiving = _archiving(settings, clock, cursors) if _archives(settings, store) else None
+    archive = archiving(store, 0) if archiving is not None else None
+    history = History(Past(store, archive))
+    pasts = Pasts(store, history, clock, archiving)
+    broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
+    deliveries = _deliveries(settings, broker, catalog, clock, store)
+
+    def ready(queue_key: int, count: int) -> None:
+        arrivals.ready(queue_key, count)
+        deliveries.ready(queue_key, count)
+
+    await store.open(directory=catalog, signals=Wakers(ready, timekeeper.due, deliveries.duties_changed))
+    try:
+        await catalog.load()
+        await cursors.load()
+        pasts.look()
+        if archive is not None and isinstance(archive.place, LocalPlace):
+            await archive.open()  # any other is opened when it can be reached
+        gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
+        lake = Lake(settings.lake_place)
+        shards = None if isinstance(store, SqliteStore) else store.shards
+        services = Services(
+            broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
+            Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock), shards,
+        )  # fmt: skip
+        app = _app(load_dialects(dialects, settings), services, store, tracing)
+        workers = (timekeeper, pasts, archive, shards)
+        jobs = [_keep_tokens(gate, clock), *(worker.run() for worker in workers if worker is not None)]
+        async with _in_background(*jobs), deliveries.running():
+            yield Node(app=app, services=services, store=store, minted_token=minted)
+        with contextlib.suppress(Exception):  # a full disk costs only the last minute of sliding tokens
+            await gate.save_tokens()
+    finally:
+        await store.close()
+
+
+def _store(settings: Settings, clock: Clock) -> "Engine":
+    if settings.store == "sqlite:":
+        return SqliteStore(settings.data, min_free_bytes=settings.min_free_bytes)
+    try:
+        from couriermq.storage.postgres.store import PostgresStore  # noqa: PLC0415 - an extra that many do without
+        from couriermq.storage.sharded.store import ShardedStore  # noqa: PLC0415
+    except ImportError:
+        raise CannotOpen("store is a PostgreSQL database, which needs the extra: install couriermq[postgres]") from None
+    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)  # for the port, and for whatever is this node's own
+
+    def connect(shard: Shard, seal_key: bytes) -> PostgresStore:
+        return PostgresStore(shard.url, shard=shard.number, seal_key=seal_key)
+
+    return ShardedStore(PostgresStore(settings.store), connect, clock)
+
+
+def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock, store: "Engine") -> Deliveries:
+    return Deliveries(
+        broker,
+        catalog,
+        clock,
+        allow=[ipaddress.ip_network(network) for network in settings.delivery_allow],
+        disable_ms=settings.delivery_disable_ms,
+        liveness_ms=settings.delivery_liveness_ms,
+        holds=store.holds,
+        shared=not isinstance(store, SqliteStore),
+    )
+
+
+def _archives(settings: Settings, store: "Engine") -> bool:
+    """What one node seals all must be able to read, so several need to be told where."""
+    if settings.archive_enabled and settings.archive is None and not isinstance(store, SqliteStore):
+        log.info("the journal stays in the database: `archive` names no place that all nodes reach")
+        return False
+    return settings.archive_enabled
+
+
+def _archiving(settings: Settings, clock: Clock, cursors: Cursors) -> Archiving:
+    """How the archive of a shard is made; the shards share the place, because no two of them share an offset."""
+    limits = Limits(
+        segment_bytes=settings.archive_segment_bytes,
+        segment_ms=settings.archive_segment_ms,
+        age_ms=settings.archive_age_ms,
+        total_bytes=settings.archive_bytes,
+    )
+    place = place_of(settings.archive) if settings.archive else LocalPlace(settings.data / ARCHIVE)
+
+    def archive(log: ShardLog, shard: int) -> Archive:
+        return Archive(log, clock, place, limits, held=partial(cursors.lowest, shard))
+
+    return archive
+
+
+def load_dialects(names: Sequence[str], settings: Settings) -> list[Dialect]:
+    """Those of the named dialects that this installation has."""
+    found = []
+    for name in names:
+        module = f"couriermq.dialects.{name}"
+        spec = importlib.util.find_spec(module)
+        if spec is not None and spec.origin is not None:
+            found.append(importlib.import_module(module).dialect(settings))
+    return found
+
+
+def _app(dialects: Sequence[Dialect], services: Services, store: "Engine", tracing: "Tracing | None") -> App:
+    traffic = Traffic()
+    pages = Pages(store, traffic, metrics_public=services.settings.metrics_public)
+    product = Product([*pages.routes, *documentation(dialects)])
+    return App([product, *dialects], services, traffic, trace=tracing.request if tracing else None)
+
+
+async def _keep_tokens(gate: Gate, clock: Clock) -> None:
+    while True:
+        await clock.sleep_until(clock.now() + TOKEN_SAVE_MS)
+        try:
+            await gate.save_tokens()
+        except Exception:
+            log.exception("the ends of access tokens could not be saved; will try again")
+
+
+@contextlib.asynccontextmanager
+async def _in_background(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(job) for job in jobs]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# -- outside --------------------------------------------------------------------------------------------------
+
+
+def run(settings: Settings) -> int:
+    """Serve until told to stop; returns the exit code of the process."""
+    logs.configure(settings)
+    _allow_many_files()
+    try:
+        tracing = _tracing(settings)
+        uvloop.run(_serve(settings, tracing))
+        if tracing is not None:
+            tracing.close()
+    except CannotStart as error:
+        sys.stderr.write(f"courier: {error}\n")
+        return error.code
+    return EXIT_OK
+
+
+def _spare_the_collector() -> None:
+    """What is there now stays, and what a request makes dies by its references: cycles need not be sought often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
+
+
+def _allow_many_files() -> None:
+    """Every connection is an open file, and the usual limit is meant for other programs."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # then the usual limit has to do
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _tracing(settings: Settings) -> "Tracing | None":
+    if settings.otel_endpoint is None:
+        return None
+    try:
+        from couriermq.web.tracing import Tracing  # noqa: PLC0415 - an extra that most do without
+    except ImportError:
+        sentence = "otel_endpoint is set, but traces need the extra: install couriermq[tracing]"
+        raise CannotStart(sentence, EXIT_BAD_SETTING) from None
+    return Tracing.to_endpoint(settings.otel_endpoint)
+
+
+async def _serve(settings: Settings, tracing: "Tracing | None") -> None:
+    _check_tls(settings)
+    try:
+        listener = bind(settings.host, settings.port)
+    except OSError as error:
+        where = f"{settings.host}:{settings.port}"
+        raise CannotStart(f"cannot listen on {where}: {error.strerror}", EXIT_PORT) from error
+    with contextlib.closing(listener):
+        try:
+            async with running(settings, tracing=tracing) as node:
+                server = Listener(
+                    node.app,
+                    settings,
+                    on_start=partial(_announce, settings, listener.getsockname()[1], node.minted_token),
+                    on_stop=partial(_begin_to_stop, node),
+                )
+                _spare_the_collector()
+                await server.serve(sockets=[listener])
+                (settings.data / PORT_FILE).unlink(missing_ok=True)
+        except CannotOpen as error:
+            raise CannotStart(str(error), EXIT_STORE) from error
+
+
+def _begin_to_stop(node: Node) -> None:
+    """Other nodes take over at once what this one does for all; those who wait here are let go."""
+    node.store.resign()
+    node.services.broker.stop_waiting()
+
+
+def _check_tls(settings: Settings) -> None:
+    if settings.tls_cert is None or settings.tls_key is None:
+        return
+    try:
+        ssl.create_default_context().load_cert_chain(settings.tls_cert, settings.tls_key)
+    except OSError as error:  # ssl.SSLError is one
+        files = f"{settings.tls_cert} and {settings.tls_key}"
+        raise CannotStart(f"{files} cannot be used for TLS: {error.strerror}", EXIT_BAD_SETTING) from error
+
+
+def _announce(settings: Settings, port: int, minted_token: str | None) -> None:
+    """Tell people where to find us, and then programs, through a file that is there only when all is said."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"{'https' if settings.tls_cert else 'http'}://{host}:{port}"
+    if logs.are_for_people(settings, sys.stderr):
+        sys.stderr.write(f"Courier listens on {url} and keeps its data in {settings.data}\n")
+    else:
+        log.info("listening", extra={"url": url, "data": settings.data, "version": __version__})
+    if minted_token is not None:
+        sys.stderr.write(FIRST_START.format(token=minted_token, url=url))
+    sys.stderr.flush()
+    written = settings.data / f"{PORT_FILE}.new"
+    written.write_text(f"{port}\n")
+    written.replace(settings.data / PORT_FILE)
+
+
+FIRST_START = """
+This is the first start. Your root token, shown only now:
+
+  {token}
+
+Try it:
+
+  export COURIER_TOKEN={token}
+  curl {url}/courier/v1/tenants/default/queues -H "Authorization: Bearer $COURIER_TOKEN" -d '{{"name": "orders"}}'
+
+"""

@@ -1,0 +1,129 @@
+"""A queue over HTTP, as a job that consumes it and a job that writes into it ask for it.
+
+Every call can be made again when its answer was lost: a server that restarts is waited for.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from http.client import HTTPException
+from io import BufferedReader
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import quote, urlencode
+
+from couriermq.spark.journal import READ_BYTES, Journal, NotThere, Patience
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+class Epoch(NamedTuple):
+    """A job as it was opened: claims up to number `done` are over."""
+
+    number: int
+    done: int
+    opened_at: int
+
+
+class Job(NamedTuple):
+    """A job on a queue; small enough to travel to every executor."""
+
+    server: Journal
+    tenant: str
+    queue: str
+    name: str
+
+    def open(self) -> Epoch:
+        """Shut out whoever acted for the job before."""
+        answer = self._ask("POST", "/open")
+        return Epoch(answer["epoch"], answer["done"], answer["opened_at"])
+
+    def epoch(self) -> int:
+        """The epoch that holds now, whoever has opened it."""
+        path = f"{_place(self.tenant, 'queues', self.queue)}/jobs"
+        epochs = {job["name"]: int(job["epoch"]) for job in self.server.ask("GET", path)["jobs"]}
+        return epochs.get(self.name, 0)
+
+    def claim(self, epoch: int, number: int, limit: int, ready_by: int | None) -> int:
+        """How many messages the claim holds; the same ones however often it is asked for."""
+        order = {"epoch": epoch, "limit": limit, "ready_by": ready_by}
+        return int(self._ask("PUT", f"/claims/{number}", order)["count"])
+
+    def ack(self, epoch: int, upto: int) -> None:
+        self._ask("POST", "/ack", {"epoch": epoch, "upto": upto})
+
+    def read(
+        self, epoch: int, number: int, start: int, stop: int, columns: Sequence[str]
+    ) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+        """What is left of the positions `start` up to `stop`: batches, each with the position behind it."""
+        patience = Patience(self.server.url)
+        while start < stop:
+            try:
+                for batch in self._stream(epoch, number, start, stop, columns):
+                    start = int(batch.column(0)[-1].as_py()) + 1
+                    patience.renew()
+                    yield start, batch.select(list(columns))
+                return
+            except (OSError, HTTPException) as error:
+                patience.wait(error)
+
+    def _stream(
+        self, epoch: int, number: int, start: int, stop: int, columns: Sequence[str]
+    ) -> Iterator["pa.RecordBatch"]:
+        import pyarrow as pa  # noqa: PLC0415
+
+        asked = {"epoch": epoch, "from": start, "to": stop, "format": "arrow", "columns": ",".join(columns)}
+        connection, response = self.server.send("GET", f"{self._path}/claims/{number}?{urlencode(asked)}")
+        try:
+            with pa.ipc.open_stream(BufferedReader(cast(Any, response), READ_BYTES)) as stream:
+                yield from stream
+            response.read()  # to its end: an answer that breaks off between two batches must not pass for whole
+        except pa.ArrowInvalid as error:
+            raise HTTPException(f"the answer broke off: {error}") from error
+        finally:
+            connection.close()
+
+    @property
+    def _path(self) -> str:
+        return f"{_place(self.tenant, 'queues', self.queue)}/jobs/{quote(self.name, safe='')}"
+
+    def _ask(self, method: str, path: str, order: dict[str, Any] | None = None) -> dict[str, Any]:
+        return self.server.ask(method, self._path + path, json.dumps(order).encode() if order else None)
+
+
+class Outlet(NamedTuple):
+    """A queue or an exchange to write into."""
+
+    server: Journal
+    tenant: str
+    kind: str
+    """queues or exchanges"""
+    name: str
+
+    def stage(self, stage: str, part: int, stream: bytes) -> None:
+        """Keep messages, an Arrow stream, until the stage is published."""
+        self.server.ask("PUT", f"{self._path}/stages/{stage}/{part}", stream, ARROW)
+
+    def drop(self, stage: str) -> None:
+        self.server.ask("DELETE", f"{self._path}/stages/{stage}")
+
+    def publish(self, series: str, number: int, stages: Sequence[str]) -> None:
+        """Send all that the stages hold, unless the number was published before."""
+        order = {"number": number, "stages": stages}
+        self.server.ask("PUT", f"{self._path}/publications/{series}", json.dumps(order).encode())
+
+    def published(self, series: str) -> int:
+        """The newest number of the series; -1 before the first."""
+        try:
+            return int(self.server.ask("GET", f"{self._path}/publications/{series}")["number"])
+        except NotThere:
+            return -1
+
+    @property
+    def _path(self) -> str:
+        return _place(self.tenant, self.kind, self.name)
+
+
+def _place(tenant: str, kind: str, name: str) -> str:
+    return f"/courier/v1/tenants/{quote(tenant, safe='')}/{kind}/{quote(name, safe='')}"

@@ -1,0 +1,354 @@
+"""The Store protocol: what an engine must do, and nothing about how.
+
+Every method that changes something returns only after the change and its journal events are on disk, in one
+transaction. A batch gets one outcome an item, in the order of the items; an item that fails leaves the others done.
+Before an engine looks at a queue it applies what time has done to it: delays and leases that ended, retention.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+
+from couriermq.core.chronicle import Commit
+from couriermq.core.errors import CourierError
+from couriermq.core.events import Entry, Event
+from couriermq.core.model import (
+    Claim,
+    Counters,
+    Draft,
+    Job,
+    Lease,
+    Message,
+    Page,
+    Publication,
+    Queue,
+    Sent,
+    Settled,
+    Settlement,
+    Slice,
+    State,
+)
+from couriermq.core.sharding import Relocation, Shard, ShardFigures
+
+
+class Directory(Protocol):
+    """Who tells the store what a queue's settings are now; a queue that was deleted is None."""
+
+    def queue_of_key(self, key: int) -> Queue | None: ...
+
+    def queue_of_id(self, queue_id: str) -> Queue | None: ...
+
+    def learn(self, *, put: Sequence["StoredRecord"], delete: Sequence["StoredRecord"]) -> None:
+        """Another node has changed these; what is known already is no news."""
+
+
+class Signals(Protocol):
+    """Whom the store tells what has become possible; called in the event loop, after the commit."""
+
+    def ready(self, queue_key: int, count: int) -> None:
+        """`count` messages of the queue have just become ready."""
+
+    def due(self, at: int) -> None:
+        """Time will change something at `at`; call `advance` then."""
+
+    def duties_changed(self) -> None:
+        """This node holds other duties than before."""
+
+
+class Parcel(msgspec.Struct, frozen=True, gc=False):
+    """A draft on its way into a queue.
+
+    `copy_of` is the index of an earlier parcel that this one copies to a listener. A copy is not made of a parcel that
+    was dropped or refused. Where the original's queue keeps no delivered messages, it leaves with its last copy.
+    A parcel that is named `once` is a duplicate when one of that name has come into the queue a short while before.
+    """
+
+    queue: Queue
+    draft: Draft
+    copy_of: int | None = None
+    once: str | None = None
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """Some parcels of a stage, and the events to journal with them, packed: see `storage.staging`."""
+
+    count: int
+    """How many messages their sender brought: copies for listeners do not count."""
+    keys: frozenset[int]
+    """Of the queues that they are for."""
+    parcels: bytes
+
+
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing of the control plane as the store keeps it: the catalog knows what the document means.
+
+    `slot` is what must be unique in the whole store, such as `acme/destination/orders`.
+    """
+
+    kind: str
+    tenant: str
+    id: str
+    document: bytes
+    slot: str | None = None
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which messages a browse shows."""
+
+    states: tuple[State, ...] = (State.DELAYED, State.READY, State.LEASED)
+    id: str | None = None
+    attribute: tuple[str, str | float | bool] | None = None
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """The journal as it stands: offsets `oldest` up to, not including, `next` can be read."""
+
+    oldest: int
+    next: int
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """How many messages one step of a purge or a move took, and where the next step goes on, if there is one."""
+
+    count: int
+    next: str | None = None
+
+
+class CannotOpen(Exception):
+    """The store cannot be used at all; its text says why and what to do. Raised by `open` only."""
+
+
+class RoutesChanged(Exception):
+    """Another node has changed the control plane since parcels were addressed: nothing is stored, address them anew."""
+
+
+class EventLog(Protocol):
+    """What can be read of the past of all shards: their journals, or those and what was sealed of them before."""
+
+    async def spans(self) -> list[Span]:
+        """One for each shard, in their order."""
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        """Durable events of a shard from `start` on, at least one if there is any; raises OffsetGone if trimmed."""
+
+    async def offset_at(self, at: int, shard: int = 0) -> int: ...
+
+
+class ShardLog(Protocol):
+    """The journal of one shard, which can be trimmed."""
+
+    async def span(self) -> Span: ...
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]: ...
+
+    async def read_commits(self, *, start: int, limit: int) -> list[Commit]: ...
+
+    async def offset_at(self, at: int) -> int: ...
+
+    async def offset_keeping(self, size: int) -> int: ...
+
+    async def trim_events(self, *, before: int) -> int: ...
+
+    def holds(self, duty: str) -> bool: ...
+
+
+class Store(Protocol):
+    """A durable home for queues. An engine's constructor takes where; `open` gives it what it must know."""
+
+    async def open(self, *, directory: Directory, signals: Signals) -> None: ...
+
+    async def close(self) -> None:
+        """Finish what is in hand and let go of the files."""
+
+    def holds(self, duty: str) -> bool:
+        """Whether a duty is this node's now (see `core.duties`); a store that nobody shares leaves all to its node."""
+
+    def resign(self) -> None:
+        """Leave all duties to others from now on: this node is about to stop."""
+
+    # -- control plane ----------------------------------------------------------------------------------------
+
+    def changing(self) -> AbstractAsyncContextManager[None]:
+        """While inside, nobody else changes the control plane, and the directory has learned all that others did."""
+
+    async def catch_up(self) -> bool:
+        """Have the directory learn all that other nodes did, as far as can be known; whether there was anything."""
+
+    async def load_records(self) -> list[StoredRecord]:
+        """Everything of the control plane; the catalog keeps it in memory."""
+
+    async def next_key(self) -> int:
+        """A queue key that was never given out before."""
+
+    async def change_records(
+        self, *, put: Sequence[StoredRecord] = (), delete: Sequence[StoredRecord] = (), events: Sequence[Event] = ()
+    ) -> None:
+        """Write and remove records together; raises AlreadyExists when a slot is taken by another id."""
+
+    # -- data plane -------------------------------------------------------------------------------------------
+
+    async def send(
+        self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
+    ) -> list[Sent | CourierError]:
+        """Store all parcels in one transaction; `events` are journaled with them. Raises RoutesChanged."""
+
+    async def receive(
+        self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
+    ) -> list[Lease]:
+        """Lease up to `limit` ready messages; of a FIFO queue at most `group_limit` of each group."""
+
+    async def settle(
+        self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
+    ) -> list[Settled | CourierError]:
+        """Ack, release or extend, each by its receipt."""
+
+    async def browse(self, queue: Queue, *, now: int, where: Filter, limit: int, after: str | None = None) -> Page:
+        """Look without leasing; a filtered page may hold fewer than `limit` and still have a `next`."""
+
+    async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
+        """The oldest live message of that id; raises MessageNotFound."""
+
+    async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
+        """Remove messages whatever their state (event `kind`: purged, cancelled); returns the seqs that were there."""
+
+    async def purge(
+        self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
+    ) -> Moved:
+        """Remove messages with `seq <= upto_seq`, looking at up to `limit` of them after a cursor."""
+
+    async def move(
+        self,
+        source: Queue,
+        target: Queue | None,
+        *,
+        seqs: Sequence[int] | None,
+        upto_seq: int,
+        after: str | None,
+        limit: int,
+        kind: str,
+        now: int,
+        principal: str,
+    ) -> Moved:
+        """Move messages that are not leased, attempts reset, looking at up to `limit` of them after a cursor.
+
+        No target means where each one died; one that died nowhere, or in a queue that is gone, stays.
+        """
+
+    async def counters(self, queue: Queue, *, now: int) -> Counters: ...
+
+    async def last_seq(self, queue: Queue) -> int:
+        """The seq of the newest message that was ever sent where the queue is."""
+
+    async def advance(self, *, now: int) -> int | None:
+        """Apply what time has done to every queue; returns when there is more to do, if ever. Callers take turns."""
+
+    # -- claims -----------------------------------------------------------------------------------------------
+
+    async def open_job(self, queue: Queue, *, job: str, now: int) -> Job:
+        """Begin a new epoch of a job, which is made if need be: whoever holds an earlier one is Fenced from now on."""
+
+    async def claim(
+        self,
+        queue: Queue,
+        *,
+        job: str,
+        number: int,
+        epoch: int,
+        limit: int,
+        ready_by: int,
+        now: int,
+        principal: str,
+    ) -> Claim:
+        """Lease up to `limit` messages without end under a number; asked again, the answer is the same claim.
+
+        Only messages (of a FIFO queue: groups) that could be had at `ready_by` are taken, however many come after.
+
+        With nothing ready nothing is kept and the claim's count is 0. Raises Fenced, ClaimGone for a number that is
+        done.
+        """
+
+    async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
+        """The messages at positions `start` up to `stop`, without those that are gone. Raises Fenced, ClaimGone."""
+
+    async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
+        """Claims up to a number are done: ack what is left in them; returns how many. Raises Fenced."""
+
+    async def free_job(self, queue: Queue, *, job: str, now: int, principal: str) -> int:
+        """End the job's epoch and release all that it holds; returns how many. Raises JobNotFound."""
+
+    async def jobs(self, queue: Queue) -> list[Job]:
+        """Every job that the queue knows, with the claims that it holds, by name."""
+
+    # -- staged messages --------------------------------------------------------------------------------------
+
+    async def stage(self, target: str, *, stage: str, part: int, chunks: Sequence[Chunk], now: int) -> None:
+        """Keep a part of a stage; one that is there already stays as it is."""
+
+    async def publish(
+        self, target: str, *, series: str, number: int, stages: Sequence[str], now: int, principal: str
+    ) -> Publication:
+        """Send everything that the stages hold, all of it or nothing, and remember the number.
+
+        Whoever looks at one of the queues sees either nothing of it or everything. Of a series whose number is that
+        high already nothing is sent, and the stages are dropped. Raises StageNotFound.
+        """
+
+    async def publication(self, target: str, *, series: str) -> Publication | None:
+        """The newest of a series."""
+
+    async def drop_stages(self, target: str, *, stages: Sequence[str]) -> None:
+        """Forget stages that were not published; those that are not there are forgotten already."""
+
+    # -- journal ----------------------------------------------------------------------------------------------
+
+    def journals(self) -> Sequence[ShardLog]:
+        """That of each shard, by the shards' numbers; the methods below speak of the first, or of an offset's."""
+
+    async def span(self) -> Span: ...
+
+    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
+        """Durable events from `start` on; raises OffsetGone below the oldest."""
+
+    async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
+        """The same as they are stored: whole commits, from the one on that holds `start`, of about `limit` events."""
+
+    async def offset_at(self, at: int) -> int:
+        """The offset of the first event that was committed at `at` or later; the next offset when there is none."""
+
+    async def offset_keeping(self, size: int) -> int:
+        """The offset from which on the journal's events fill at most `size` bytes."""
+
+    async def trim_events(self, *, before: int) -> int:
+        """Forget events below `before`, as far as whole commits allow; returns the oldest offset that is left."""
+
+    # -- care -------------------------------------------------------------------------------------------------
+
+    async def check(self) -> list[str]:
+        """Look for damage; each finding is one sentence, none means sound."""
+
+
+class Shards(Protocol):
+    """What an operator can do with a store that is divided, or can be."""
+
+    def figures(self) -> list[ShardFigures]:
+        """Every shard, by number."""
+
+    def relocations(self) -> list[Relocation]:
+        """Queues that are on the move, and those that were lately."""
+
+    async def add(self, name: str, url: str, *, weight: int) -> Shard:
+        """Make an empty database a shard; raises AlreadyExists, and Invalid when it cannot be one."""
+
+    async def change(self, name: str, **changes: object) -> Shard:
+        """Change `weight`, `state` or `url`; raises ShardNotFound, and Invalid for a database that is not the shard."""
+
+    async def remove(self, name: str) -> None:
+        """Let go of a shard that is drained and empty; raises ShardNotFound, and InUse where it is not."""
+
+    async def move(self, queue: Queue, to: str) -> Relocation:
+        """Begin to move a queue to a shard, while it is used; raises ShardNotFound, and InUse while it moves."""
+
+    async def run(self) -> None:
+        """Look after shards, until cancelled."""

@@ -1,0 +1,154 @@
+"""Work that is shared between nodes: who lives, and who does what.
+
+Every node keeps a session that serves nothing else. In it the node holds one lock to say that it lives and one lock for
+each of its duties; when the node dies, PostgreSQL lets go of them all. Once a second each node looks who lives. A duty
+belongs to the node whose number, hashed together with the duty, comes first: everybody comes to the same result, and
+when a node comes or goes only its own duties move.
+
+A session can outlive its node, on a machine that froze or behind a network that is cut. Whoever notices that a session
+has been silent for too long ends it. Its node has stopped to rely on its duties before that, by its own watch.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Any
+
+import psycopg
+
+from couriermq.core.duties import ARCHIVE, DELIVERY, DUTIES, UPKEEP, owner
+from couriermq.core.errors import Unavailable
+from couriermq.storage.postgres.arrays import numbers
+from couriermq.storage.postgres.circle import Circle
+from couriermq.storage.postgres.link import Connection, Rows, ask, connect
+from couriermq.storage.postgres.queries import Q
+
+TICK_SECONDS = 1.0
+TRUST_SECONDS = 5.0
+"""For so long after it last heard from the database a node relies on what it holds."""
+SILENT_SECONDS = 8.0
+"""A session that has been silent for so long is ended by the others."""
+
+FIXED = {UPKEEP: -3, ARCHIVE: -5}
+LOCKS = FIXED | dict(zip(DELIVERY, count(-100, -1), strict=False))
+LOWEST, NODES = -(2**31), 2**30
+"""Nodes have the lowest numbers that a lock can have; everything else is above them."""
+
+log = logging.getLogger(__name__)
+
+
+class Duties:
+    """Run as a task by the store; `holds` may be asked at any time."""
+
+    def __init__(self, circle: Circle) -> None:
+        self.living: tuple[int, ...] = ()
+        self._circle = circle
+        self._number = LOWEST + int(circle.node, 16) % NODES
+        self._held: frozenset[str] = frozenset()
+        self._heard_at = 0.0
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+
+    def holds(self, duty: str) -> bool:
+        return duty in self._held and self._trusts()
+
+    def _trusts(self) -> bool:
+        return asyncio.get_running_loop().time() - self._heard_at < TRUST_SECONDS
+
+    async def start(self) -> None:
+        await self._tick()
+        self._task = asyncio.create_task(self._run())
+
+    def resign(self) -> None:
+        """Give everything up at once; what is under way goes on."""
+        self._take(frozenset())
+        if self._leaving is None:
+            self._leaving = asyncio.create_task(self._leave())
+
+    async def stop(self) -> None:
+        self.resign()
+        assert self._leaving is not None
+        await self._leaving
+
+    async def _leave(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._let_go()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            try:
+                await self._tick()
+            except (psycopg.Error, Unavailable, OSError) as error:
+                if self._connection is not None:
+                    log.warning("this node has lost its duties: %s", (str(error).splitlines() or [repr(error)])[0])
+                await self._let_go()
+
+    async def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        self._take(frozenset())
+        if connection is not None:
+            await connection.close()
+
+    # -- one look ---------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        """See who lives, give up what is another's, take what is ours."""
+        asked_at = asyncio.get_running_loop().time()
+        connection = await self._connected()
+        (found,) = await ask(connection, [(Q.roster, {"space": self._circle.space, "silent": SILENT_SECONDS})])
+        self.living = tuple(sorted(number for number, _, silent in found if not silent))
+        await self._end_silent(connection, found)
+        ours = {duty for duty in DUTIES if owner(duty, self.living) == self._number}
+        await self._give_up(connection, {duty for duty in self._held if duty not in ours and duty not in FIXED})
+        gained = await self._try(connection, sorted(ours - self._held))
+        forgot, self._heard_at = not self._trusts(), asked_at
+        self._take(self._held | gained, again=forgot)
+
+    async def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = await connect(self._circle.url)
+            try:
+                await ask(connection, [(Q.hold, self._where([self._number]))])
+            except BaseException:
+                await connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    async def _end_silent(self, connection: Connection, found: Rows) -> None:
+        for number, pid, silent in found:
+            if silent and number != self._number:
+                log.warning("a node has been silent for more than %d seconds; its duties go to others", SILENT_SECONDS)
+                with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
+                    await connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
+    async def _give_up(self, connection: Connection, duties: set[str]) -> None:
+        """First stop, then let others begin."""
+        if duties:
+            self._take(self._held - duties)
+            await ask(connection, [(Q.let_go, self._where(LOCKS[duty] for duty in duties))])
+
+    async def _try(self, connection: Connection, duties: Sequence[str]) -> set[str]:
+        if not duties:
+            return set()
+        (found,) = await ask(connection, [(Q.try_to_hold, self._where(LOCKS[duty] for duty in duties))])
+        got = {number for number, held in found if held}
+        return {duty for duty in duties if LOCKS[duty] in got}
+
+    def _where(self, keys: Iterable[int]) -> dict[str, Any]:
+        return {"space": self._circle.space, "keys": numbers(keys)}
+
+    def _take(self, held: frozenset[str], *, again: bool = False) -> None:
+        """`again` after a time in which nothing could be relied on: whatever was left undone then is to be found."""
+        if again and self._held:
+            self._held = frozenset()
+            self._circle.signals.duties_changed()
+        if held != self._held:
+            self._held = held
+            self._circle.signals.duties_changed()

@@ -1,0 +1,88 @@
+"""Connections: how they are made, what is asked over them in one round trip, and what their failures mean."""
+
+import select
+from collections.abc import Callable, Sequence
+from typing import Any, TypeGuard
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from couriermq.core.errors import CourierError, Invalid, Unavailable
+from couriermq.storage.base import CannotOpen
+from couriermq.storage.postgres.wire import Connection, Rows, Step
+
+OLDEST_VERSION = 150_000
+DEFAULTS: dict[str, Any] = {
+    "application_name": "courier",
+    "connect_timeout": 5,
+    # A standby is behind the truth: no decision is ever taken on one.
+    "target_session_attrs": "read-write",
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+SETTINGS = """
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+SET enable_material = off; SET enable_memoize = off;
+SET plan_cache_mode = force_generic_plan; SET jit = off;
+SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = '10s';
+SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '10s';
+"""
+"""A queue is empty one minute and full the next: what the planner believes about its size is always out of date, so it
+may only use indexes. A node that falls silent in the middle of a transaction must not hold its locks for long."""
+
+__all__ = ["Connection", "Rows", "Step", "ask", "connect", "is_collision", "is_usable", "refusal"]
+
+UNREACHABLE = "the database cannot be reached; what was asked may or may not have been done"
+RETRY_MS = 1_000
+
+
+async def connect(url: str) -> Connection:
+    """A connection that commits only when told to."""
+    given = {key: value for key, value in conninfo_to_dict(url).items() if value is not None}
+    connection = await Connection.to(**{**DEFAULTS, **given})
+    try:
+        if connection.info.server_version < OLDEST_VERSION:
+            raise CannotOpen(f"PostgreSQL {connection.info.server_version // 10_000} is too old; 15 is the oldest")
+        await connection.execute(SETTINGS)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+def is_usable(connection: Connection | None) -> TypeGuard[Connection]:
+    """Whether a connection that lay idle is still there: the server says nothing unasked but farewell."""
+    if connection is None or connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+async def ask(
+    connection: Connection, steps: Sequence[Step], *, meanwhile: Callable[[], None] | None = None
+) -> list[Rows]:
+    """Send all the steps at once and wait once, doing something meanwhile; the rows of each."""
+    return await connection.ask(steps, meanwhile=meanwhile)
+
+
+def refusal(error: psycopg.Error) -> CourierError:
+    """What to tell a caller whose request the database did not carry out, as far as anybody can know."""
+    state = error.sqlstate or ""
+    if isinstance(error, psycopg.DataError) and not state:
+        return Invalid("a name must not hold the character NUL", field="name")
+    if state == "53100":
+        return Unavailable("the database's disk is full; free some space, then try again", retry_after_ms=RETRY_MS)
+    if state == "25006":
+        return Unavailable("the database takes no writes now; it may be changing over", retry_after_ms=RETRY_MS)
+    if not state or state[:2] in {"08", "57"}:
+        return Unavailable(UNREACHABLE, retry_after_ms=RETRY_MS)
+    return Unavailable(f"the database refused: {error}", retry_after_ms=RETRY_MS)
+
+
+def is_collision(error: psycopg.Error) -> bool:
+    """Two transactions stood in each other's way and this one gave in: it can simply be tried again."""
+    return error.sqlstate in {"40001", "40P01"} or error.diag.constraint_name == "held_pkey"

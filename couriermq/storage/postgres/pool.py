@@ -1,0 +1,63 @@
+"""A few connections for whatever is not part of the group commit."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from couriermq.storage.postgres.link import Connection, Rows, Step, ask, connect, is_usable, refusal
+
+SIZE = 4
+
+
+class Pool:
+    """Connections are made when first needed, and again after they were lost."""
+
+    def __init__(self, url: str, size: int = SIZE) -> None:
+        self._url = url
+        self._idle: list[Connection] = []
+        self._places = asyncio.Semaphore(size)
+
+    @contextlib.asynccontextmanager
+    async def taken(self) -> AsyncIterator[Connection]:
+        """A connection of one's own; raises Unavailable where the database fails."""
+        async with self._places:
+            try:
+                connection = await self._find()
+                try:
+                    yield connection
+                finally:
+                    await self._put_back(connection)
+            except psycopg.Error as error:
+                raise refusal(error) from error
+
+    async def _find(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if is_usable(connection):
+                return connection
+            await connection.close()
+        return await connect(self._url)
+
+    async def ask(self, *steps: Step) -> list[Rows]:
+        async with self.taken() as connection:
+            return await ask(connection, steps)
+
+    async def ask_one(self, sql: str, **params: Any) -> Rows:
+        return (await self.ask((sql, params)))[0]
+
+    async def _put_back(self, connection: Connection) -> None:
+        if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
+            with contextlib.suppress(psycopg.Error):
+                await connection.execute("ROLLBACK")
+        if connection.closed or connection.info.transaction_status is not TransactionStatus.IDLE:
+            await connection.close()
+        else:
+            self._idle.append(connection)
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()

@@ -1,0 +1,213 @@
+"""Looking after a data directory: is it sound, make a copy, bring a copy back. Works beside a running server."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from couriermq.core.chronicle import Chronicle
+from couriermq.core.events import Event
+from couriermq.core.model import UNENDING, Kind, Queue
+from couriermq.storage.base import CannotOpen
+from couriermq.storage.checking import commit_finding
+from couriermq.storage.sqlite.connection import DATABASE, connect, migrations, prepare, sync_directory
+from couriermq.storage.sqlite.queries import Q
+from couriermq.storage.sqlite.rows import INLINE_BYTES
+
+Progress = Callable[[int, int], None]
+"""Called with (pages done, pages in all)."""
+
+PAGES = 2_000
+
+
+def check(directory: Path) -> list[str]:
+    """Every sign of damage, one sentence each; none means sound."""
+    path = directory / DATABASE
+    if not path.exists():
+        return [f"{directory} holds no {DATABASE}; is it the data directory?"]
+    db = connect(path, read_only=True)
+    try:
+        db.execute("BEGIN")  # one moment for all the looks, whatever the server does meanwhile
+        return _structure(db) or [
+            *_version(db),
+            *_tallies(db),
+            *_payloads(db),
+            *_groups(db),
+            *_claims(db),
+            *_journal(db),
+        ]
+    except sqlite3.DatabaseError as error:
+        return [f"the database cannot be read: {error}; restore a backup with `courier restore`"]
+    finally:
+        db.close()
+
+
+def _structure(db: sqlite3.Connection) -> list[str]:
+    findings = [row[0] for row in db.execute("PRAGMA integrity_check(20)")]
+    return [] if findings == ["ok"] else [f"the database is damaged: {finding}" for finding in findings]
+
+
+def _version(db: sqlite3.Connection) -> list[str]:
+    (present,) = db.execute("PRAGMA user_version").fetchone()
+    newest = migrations()[-1][0]
+    if present > newest:
+        return [f"the schema is version {present}, newer than this Courier knows ({newest}); upgrade Courier"]
+    return []
+
+
+def _tallies(db: sqlite3.Connection) -> list[str]:
+    counted = {
+        queue: figures
+        for queue, *figures in db.execute(
+            "SELECT queue, sum(state = 1), sum(state = 0), sum(state = 2), sum(size) FROM message GROUP BY queue"
+        )
+    }
+    stored = {
+        queue: figures for queue, *figures in db.execute("SELECT queue, ready, delayed, leased, bytes FROM tally")
+    }
+    none = [0, 0, 0, 0]
+    return [
+        f"queue {key} counts {stored.get(key, none)} (ready, delayed, leased, bytes) but holds {counted.get(key, none)}"
+        for key in sorted(counted.keys() | stored.keys())
+        if stored.get(key, none) != counted.get(key, none)
+    ]
+
+
+def _payloads(db: sqlite3.Connection) -> list[str]:
+    (missing,) = db.execute(
+        "SELECT count(*) FROM message LEFT JOIN payload USING (seq) WHERE size > ? AND payload.seq IS NULL",
+        (INLINE_BYTES,),
+    ).fetchone()
+    (orphaned,) = db.execute(
+        "SELECT count(*) FROM payload LEFT JOIN message USING (seq) WHERE message.seq IS NULL"
+    ).fetchone()
+    findings = [f"{missing} messages have lost their bodies"] if missing else []
+    return findings + ([f"{orphaned} bodies belong to no message"] if orphaned else [])
+
+
+def _groups(db: sqlite3.Connection) -> list[str]:
+    (wrong,) = db.execute(
+        """
+        SELECT count(*) FROM fifo LEFT JOIN (
+            SELECT queue, grp, min(seq) AS head, sum(state = 2) AS leased
+            FROM message WHERE grp IS NOT NULL GROUP BY queue, grp
+        ) AS real USING (queue, grp) WHERE real.head IS NOT fifo.head OR real.leased IS NOT fifo.leased
+        """
+    ).fetchone()
+    missing = sum(_missing_groups(db, key) for key in _fifo_keys(db))
+    return [f"{wrong + missing} FIFO groups do not agree with their messages"] if wrong or missing else []
+
+
+def _fifo_keys(db: sqlite3.Connection) -> list[int]:
+    """The keys of FIFO queues, those included that were deleted and not yet swept away."""
+    documents = db.execute("SELECT document FROM record WHERE kind IN ('queue', 'doomed')")
+    queues = (msgspec.msgpack.decode(document, type=Queue) for (document,) in documents)
+    return [queue.key for queue in queues if queue.kind is Kind.FIFO]
+
+
+def _missing_groups(db: sqlite3.Connection, key: int) -> int:
+    """How many groups have messages that nobody would ever be given."""
+    (missing,) = db.execute(
+        """
+        SELECT count(*) FROM (SELECT DISTINCT queue, grp FROM message WHERE queue = ?) AS real
+        LEFT JOIN fifo USING (queue, grp) WHERE fifo.head IS NULL
+        """,
+        (key,),
+    ).fetchone()
+    return int(missing)
+
+
+def _claims(db: sqlite3.Connection) -> list[str]:
+    """A message that is leased without end and belongs to no claim would never come back."""
+    held: set[int] = set()
+    for (blob,) in db.execute("SELECT seqs FROM claim_part"):
+        held.update(msgspec.msgpack.decode(blob, type=list[int]))
+    leased = {seq for (seq,) in db.execute("SELECT seq FROM message WHERE state = 2 AND due_at = ?", (UNENDING,))}
+    lost = len(leased - held)
+    return [f"{lost} messages are held by a claim that is not there"] if lost else []
+
+
+def _journal(db: sqlite3.Connection) -> list[str]:
+    expected = None
+    for start, count, blob in db.execute("SELECT start, count, events FROM journal ORDER BY start"):
+        if wrong := commit_finding(expected, start, count, blob):
+            return [wrong]
+        expected = start + count
+    return []
+
+
+def backup(directory: Path, target: Path, progress: Progress | None = None) -> None:
+    """Write a consistent, checked copy into a new directory while the store goes on working."""
+    source = directory / DATABASE
+    if not source.exists():
+        raise CannotOpen(f"{directory} holds no {DATABASE}; is it the data directory?")
+    if target.exists() and any(target.iterdir()):
+        raise CannotOpen(f"{target} is not empty; choose a new directory for the backup")
+    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    db, copy = connect(source, read_only=True), sqlite3.connect(target / DATABASE)
+    try:
+        # In one read transaction: the copy is of one moment, and a busy writer cannot make it start over.
+        db.execute("BEGIN")
+        db.execute("SELECT count(*) FROM meta").fetchone()
+        db.backup(copy, pages=PAGES, progress=_report(progress))
+        copy.execute("PRAGMA journal_mode = DELETE")
+    finally:
+        copy.close()
+        db.close()
+    if findings := check(target):
+        raise CannotOpen(f"the copy in {target} is not sound: {findings[0]}")
+    sync_directory(target)
+
+
+def _report(progress: Progress | None) -> Callable[[int, int, int], None] | None:
+    if progress is None:
+        return None
+    return lambda _status, remaining, total: progress(total - remaining, total)
+
+
+def restore(source: Path, directory: Path) -> None:
+    """Put a backup into an empty data directory; the server must not be running on it."""
+    if findings := check(source):
+        raise CannotOpen(f"the backup in {source} is not sound: {findings[0]}")
+    lock = prepare(directory)
+    try:
+        if (directory / DATABASE).exists():
+            raise CannotOpen(f"{directory} already holds data; restore into an empty directory")
+        partial = directory / f"{DATABASE}.partial"
+        shutil.copyfile(source / DATABASE, partial)
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.rename(directory / DATABASE)
+        sync_directory(directory)
+    finally:
+        lock.release()
+
+
+def continue_after(directory: Path, *, offset: int, next_seq: int, last: Event) -> None:
+    """Have the journal go on behind an archive that somebody else has written, whose last event this is.
+
+    That event stays in the journal, as the last commit always does: it holds the next offset and the next seq.
+    """
+    lock = prepare(directory)
+    try:
+        db = connect(directory / DATABASE)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("DELETE FROM journal")
+            db.execute(Q.insert_journal, (offset - 1, 1, last.at, next_seq, _packed(last)))
+            db.execute("COMMIT")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            db.close()
+        sync_directory(directory)
+    finally:
+        lock.release()
+
+
+def _packed(event: Event) -> bytes:
+    chronicle = Chronicle()
+    chronicle.extend([event])
+    return chronicle.pack()

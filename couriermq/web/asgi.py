@@ -1,0 +1,85 @@
+"""Dealing with a client over ASGI: what it says, whether it is still there, and how to let it go."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeVar
+
+from couriermq.web.call import Reply
+
+T = TypeVar("T")
+Event = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+
+TIMED_OUT = "courier.timed_out"
+"""What our own protocol says instead of `http.request` when a body has taken too long."""
+LINGER_SECONDS = 2.0
+"""How long we go on listening to a client whose body we refused, so that it can read why."""
+WATCH_AFTER_SECONDS = 0.05
+"""A call that waits has usually answered by then; only after that do we look whether its client is still there."""
+
+
+class Disconnected(Exception):
+    """The client went away."""
+
+
+async def watched(answer: Awaitable[T], receive: Receive) -> T:
+    """Await what may take long, and give it up with Disconnected when the client goes away."""
+    loop, caller = asyncio.get_running_loop(), asyncio.current_task()
+    watcher: asyncio.Task[None] | None = None
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone = True
+        if caller is not None:
+            caller.cancel()
+
+    def start() -> None:
+        nonlocal watcher
+        watcher = loop.create_task(watch())
+
+    timer = loop.call_later(WATCH_AFTER_SECONDS, start)
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if gone:
+            raise Disconnected from None
+        raise
+    finally:
+        timer.cancel()
+        if watcher is not None:
+            watcher.cancel()
+
+
+async def send_stream(reply: Reply, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send a body as it comes into being; a client that leaves ends it."""
+    body = reply.body
+    assert not isinstance(body, bytes)
+
+    async def pump() -> None:
+        async for chunk in body:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
+    try:
+        if scope["method"] != "HEAD":
+            await watched(pump(), receive)
+    except Disconnected:
+        return
+    finally:
+        if (close := getattr(body, "aclose", None)) is not None:
+            await close()
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def linger(receive: Receive) -> None:
+    """Swallow what a refused client still sends: closing at once would reset the reply it has not read yet."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            while (await receive()).get("more_body"):
+                pass

@@ -1,0 +1,149 @@
+"""What a handler gets, what it gives back, and what a dialect is made of."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+
+from couriermq.auth.principal import Principal
+from couriermq.core.errors import CourierError
+from couriermq.web.decoding import decode
+from couriermq.web.errors import MalformedRequest
+
+if TYPE_CHECKING:
+    from couriermq.web.services import Services
+
+T = TypeVar("T")
+Header = tuple[bytes, bytes]
+
+JSON_TYPE: Header = (b"content-type", b"application/json")
+
+
+class Reply:
+    """An HTTP answer. `body` is bytes, or an async iterator of bytes for a stream."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(
+        self, status: int, body: bytes | AsyncIterator[bytes] = b"", headers: Sequence[Header] = (JSON_TYPE,)
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+
+class Call:
+    """One request: read whole, matched to a route, its caller known. Query and headers are parsed when asked for."""
+
+    __slots__ = (
+        "_headers",
+        "_query",
+        "body",
+        "method",
+        "params",
+        "path",
+        "principal",
+        "raw_headers",
+        "raw_query",
+        "services",
+    )
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        path: str,
+        raw_query: bytes,
+        raw_headers: Sequence[Header],
+        body: bytes,
+        params: Mapping[str, str],
+        services: "Services",
+        principal: Principal,
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.raw_query = raw_query
+        self.raw_headers = raw_headers
+        self.body = body
+        self.params = params
+        self.services = services
+        self.principal = principal
+        self._headers: dict[bytes, bytes] | None = None
+        self._query: dict[str, list[str]] | None = None
+
+    @property
+    def query(self) -> dict[str, list[str]]:
+        """Every value of every query parameter, blank ones too."""
+        if self._query is None:
+            try:
+                self._query = parse_qs(self.raw_query.decode("ascii"), keep_blank_values=True) if self.raw_query else {}
+            except ValueError:
+                raise MalformedRequest("the query string is not well formed") from None
+        return self._query
+
+    def argument(self, name: str) -> str | None:
+        """The last value of a query parameter."""
+        values = self.query.get(name)
+        return values[-1] if values else None
+
+    def header(self, name: bytes) -> str | None:
+        """A header by its lower-case name."""
+        if self._headers is None:
+            self._headers = dict(self.raw_headers)
+        value = self._headers.get(name)
+        return value.decode("latin-1") if value is not None else None
+
+    def replace_headers(self, headers: Sequence[Header]) -> None:
+        """Let handlers see other headers than those that were sent."""
+        self.raw_headers = headers
+        self._headers = None
+
+    def json(self, decoder: "msgspec.json.Decoder[T]") -> T:
+        """The body as the decoder's type; what does not fit raises MalformedRequest with the place and the reason."""
+        return decode(decoder, self.body, misfit=_misfit)
+
+
+def _misfit(error: msgspec.ValidationError) -> MalformedRequest:
+    return MalformedRequest(f"the body does not fit: {error}")
+
+
+Handler = Callable[[Call], Awaitable[Reply]]
+
+
+class Route(msgspec.Struct, frozen=True):
+    """`pattern` is a path with `{names}`; a literal segment wins over a name.
+
+    A public route is served without a credential; its call's principal is ANONYMOUS.
+    A route that waits (long poll) has its handler cancelled when the client goes away; any other runs to its end.
+    """
+
+    method: str
+    pattern: str
+    handler: Handler
+    public: bool = False
+    body_limit: int | None = None
+    waits: bool = False
+
+
+ANONYMOUS = Principal(id="anonymous", tenant="", scopes=())
+
+
+class Dialect(Protocol):
+    """One API over the broker: its routes, how its callers prove themselves, and how it says that something failed."""
+
+    name: str
+    prefixes: tuple[str, ...]
+    """Paths under which an unknown route is answered in this dialect's words, the longest match wins."""
+
+    @property
+    def routes(self) -> Sequence[Route]: ...
+
+    def authenticate(self, call: Call) -> Principal:
+        """Find the credential in the call and have `call.services.auth` judge it; raises Unauthenticated."""
+
+    def failure(self, error: CourierError, call: Call) -> Reply:
+        """The dialect's own answer to any error of the tree."""
+
+    def crash(self, call: Call) -> Reply:
+        """The dialect's own answer to a bug of ours: status 500 and nothing about the inside."""

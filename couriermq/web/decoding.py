@@ -1,0 +1,26 @@
+"""JSON as it comes in, and what is said of it when it is none."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from couriermq.web.errors import MalformedRequest
+
+T = TypeVar("T")
+
+
+def decode(
+    decoder: "msgspec.json.Decoder[T]", body: bytes, *, misfit: Callable[[msgspec.ValidationError], Exception]
+) -> T:
+    """The body as the decoder's type; raises MalformedRequest for what is no JSON, `misfit` for the wrong JSON."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise misfit(error) from None
+    except msgspec.DecodeError as error:
+        raise MalformedRequest(f"the body is not JSON: {error}") from None
+    except UnicodeDecodeError:
+        raise MalformedRequest("the body is not JSON: it is not UTF-8") from None
+    except RecursionError:
+        raise MalformedRequest("the body is not JSON: it is nested too deeply") from None

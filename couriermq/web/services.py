@@ -1,0 +1,40 @@
+"""What handlers may ask for; put together once by the server."""
+
+import msgspec
+
+from couriermq.auth.gate import Gate
+from couriermq.broker import Broker
+from couriermq.catalog import Catalog
+from couriermq.claims import Claims
+from couriermq.clock import Clock
+from couriermq.config import Settings
+from couriermq.core.receipts import Sealer
+from couriermq.delivery import Deliveries
+from couriermq.journal.cursors import Cursors
+from couriermq.journal.history import History
+from couriermq.lake.stats import Stats
+from couriermq.lake.tables import Lake
+from couriermq.stages import Stages
+from couriermq.storage.base import Shards
+
+
+class Services(msgspec.Struct, frozen=True):
+    broker: Broker
+    catalog: Catalog
+    auth: Gate
+    clock: Clock
+    sealer: Sealer
+    """Seals refs to messages that were only looked at."""
+    settings: Settings
+    deliveries: Deliveries
+    history: History
+    cursors: Cursors
+    lake: Lake
+    stats: Stats
+    claims: Claims
+    stages: Stages
+    shards: Shards | None = None
+    """Only a store that can be divided has them."""
+
+
+__all__ = ["Services", "Shards"]
