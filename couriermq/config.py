@@ -5,6 +5,7 @@ a variable as `COURIER_DIALECTS_CLOUDFLARE_JSON_BODY`. A key that nobody knows i
 """
 
 import ipaddress
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,20 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 MIB = 1024 * 1024
 DEFAULT_FILE = Path("courier.toml")
+SECRETS = ("store", "root_token")
+"""Settings that may stand in a file of their own."""
+SECRET_FILE_BYTES = 64 * 1024
+TOKEN_CHARS = 24
+LOCAL_TOKEN_CHARS = 8
+"""How long a root token must be, and how long it must be where only this machine can try it."""
+BLOCKED_PORTS = (
+    22, 23, 25, 53, 110, 111, 135, 139, 143, 389, 445, 465, 587, 636, 993, 995, 1433, 1434, 1521, 2049, 2181, 2375,
+    2376, 2379, 2380, 3306, 3389, 5432, 5433, 5672, 5984, 6379, 6380, 7000, 7001, 9042, 9092, 9160, 9200, 9300, 11211,
+    26257, 27017, 27018, 27019, 28015,
+)  # fmt: skip
+"""Remote shells, mail, directories, file servers, and the usual ports of databases and brokers."""
+
+_UMASK = re.compile(r"0?0[0-7]{2}")
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Bytes = Annotated[int, msgspec.Meta(ge=0)]
@@ -51,9 +66,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data: Path = Path("courier-data")
     store: str = "sqlite:"
     """`sqlite:` lives in the data directory; `postgresql://user@host/database` is shared by any number of nodes."""
+    store_file: Path | None = None
     root_token: str | None = None
+    root_token_file: Path | None = None
+    """A file that holds the value of the setting without `_file`, for secrets that an orchestrator mounts."""
+    umask: str = "077"
+    """Octal permission bits that new files and directories do not get; the database is private whatever this says."""
 
     max_request_bytes: Bytes = 64 * MIB
+    max_buffered_bytes: Count = 256 * MIB
+    """How many bytes of request bodies the server holds at a time; beyond that, requests are refused for a while."""
     max_connections: Count = 10_000
     header_timeout_ms: Milliseconds = 10 * SECOND
     body_timeout_ms: Milliseconds = MINUTE
@@ -61,11 +83,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     write_timeout_ms: Milliseconds = MINUTE
     shutdown_ms: Milliseconds = 30 * SECOND
     """How long a stopping server lets requests in hand finish."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks such as `10.0.0.0/8` whose reverse proxies may name their client by `Forwarded` or `X-Forwarded-*`."""
     cors_origins: tuple[str, ...] = ()
     """Origins whose pages may call from a browser; `*` allows all."""
     tls_cert: Path | None = None
     tls_key: Path | None = None
 
+    max_clock_skew_ms: Milliseconds = 10 * SECOND
+    """On PostgreSQL a node whose clock differs from the database's by more does not serve."""
     min_free_bytes: Bytes = 64 * MIB
     """With less room than this on the disk, writes are refused."""
     journal_age_ms: Milliseconds = 7 * DAY
@@ -86,15 +112,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     delivery_allow: tuple[str, ...] = ()
     """Networks such as `10.0.0.0/8` that listeners may be in; others that are not public are refused."""
+    delivery_blocked_ports: tuple[Port, ...] = BLOCKED_PORTS
+    """Ports that nothing is delivered to, at any address."""
+    delivery_proxy: str | None = None
+    """An HTTP proxy that deliveries go through, such as `http://user:password@proxy.internal:3128`."""
+    delivery_proxy_resolves: bool = False
+    """Whether the proxy resolves names and refuses those that point inside; otherwise Courier does both."""
+    delivery_ca_file: Path | None = None
+    """Certificates of authorities that receivers' certificates may come from, beside the system's."""
+    delivery_client_cert: Path | None = None
+    delivery_client_key: Path | None = None
+    """What Courier shows to receivers that ask for a client certificate."""
     delivery_disable_ms: Milliseconds = 5 * DAY
     """A listener that has had nothing but failures for so long is disabled."""
     delivery_liveness_ms: Milliseconds = MINUTE
     """How often a listener's liveness URL is looked at."""
 
+    secrets_key_file: Path | None = None
+    """Keys that listeners' secrets are encrypted with at rest, one a line in base64, the newest first."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "human", "json"] = "auto"
     metrics_public: bool = False
     """Whether `/metrics` shows the figures of queues, with their tenants and names, to callers other than root."""
+    metrics_per_queue: Bytes = 1_000
+    """With more queues than this, `/metrics` leaves out the series of single queues; 0 always leaves them out."""
     otel_endpoint: str | None = None
     """Where traces go, such as `http://localhost:4318`; needs the extra `tracing`."""
     dialects: DialectSettings = DialectSettings()
@@ -102,6 +144,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lake_place(self) -> Path:
         return self.data / "lake" if self.lake is None else self.lake
+
+    @property
+    def umask_bits(self) -> int:
+        return int(self.umask, 8)
 
 
 class ConfigError(Exception):
@@ -116,9 +162,9 @@ def load(
     Without `file`, COURIER_CONFIG names the file, else `courier.toml` is read where there is one.
     """
     environ = environ or {}
-    values = _from_file(file, environ)
-    values.update(_from_environ(environ))
-    values.update(_from_flags(flags or {}))
+    values: dict[str, object] = {}
+    for layer in (_from_file(file, environ), _from_environ(environ), _from_flags(flags or {})):
+        values.update(_with_secrets(layer))
     settings = _build(Settings, values)
     _check(settings)
     return settings
@@ -136,7 +182,7 @@ KEYS: dict[str, Any] = dict(_leaves(Settings))
 """Every key and the type of its value."""
 
 VARIABLES = {f"COURIER_{key.upper().replace('.', '_')}": key for key in KEYS}
-CLIENT_VARIABLES = {"COURIER_CONFIG", "COURIER_URL", "COURIER_TOKEN", "COURIER_TENANT"}
+CLIENT_VARIABLES = {"COURIER_CONFIG", "COURIER_URL", "COURIER_TOKEN", "COURIER_TOKEN_FILE", "COURIER_TENANT"}
 """What the command line reads; a server started from the same shell must not stumble over it."""
 
 
@@ -172,7 +218,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, object]:
     for name, text in environ.items():
         if not name.startswith("COURIER_") or name in CLIENT_VARIABLES:
             continue
-        if name == "COURIER_ROOT_TOKEN" and not text:
+        if name in {"COURIER_ROOT_TOKEN", "COURIER_ROOT_TOKEN_FILE", "COURIER_STORE_FILE"} and not text:
             continue  # how a shell or a container says that there is none: one is made
         key = VARIABLES.get(name)
         if key is None:
@@ -189,6 +235,34 @@ def _from_flags(flags: Mapping[str, object]) -> dict[str, object]:
         if value is not None:
             values[key] = _value(key, value, f"--{key.replace('_', '-')}")
     return values
+
+
+def _with_secrets(layer: dict[str, object]) -> dict[str, object]:
+    """The settings of one source, with those that it keeps in files read from there."""
+    settings = dict(layer)
+    for key in SECRETS:
+        path = settings.pop(f"{key}_file", None)
+        if path is None:
+            continue
+        if key in settings:
+            raise ConfigError(f"{key} and {key}_file are one setting; set one of them")
+        settings[key] = read_secret_file(Path(str(path)))
+    return settings
+
+
+def read_secret_file(path: Path) -> str:
+    """The first line of a file, which must be all of it."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(SECRET_FILE_BYTES + 1)
+        text = content.decode().strip()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        text = ""
+    if not text or len(content) > SECRET_FILE_BYTES or not text.isprintable():
+        raise ConfigError(f"{path} must hold one line of text, the secret, of at most {SECRET_FILE_BYTES} bytes")
+    return text
 
 
 def _value(key: str, value: object, source: str, *, strict: bool = False) -> object:
@@ -217,6 +291,8 @@ def _wanted(info: inspect.Type) -> str:
             return f"a whole number, {low} or more"
         case inspect.LiteralType(values=values):
             return "one of " + ", ".join(map(str, values))
+        case inspect.VarTupleType(item_type=inspect.IntType()):
+            return "a list of whole numbers"
         case inspect.VarTupleType():
             return "a list of texts"
         case inspect.BoolType():
@@ -247,10 +323,39 @@ def _check(settings: Settings) -> None:
             f"store is {settings.store!r}; it must be 'sqlite:', which lives in the data directory, or the URL of a"
             " PostgreSQL database"
         )
-    for network in settings.delivery_allow:
+    if not _UMASK.fullmatch(settings.umask):
+        raise ConfigError(
+            f"umask is {settings.umask!r}; it must be octal and leave the owner all rights, as 077 or 027"
+        )
+    _check_networks("delivery_allow", settings.delivery_allow)
+    _check_networks("trusted_proxies", settings.trusted_proxies)
+    if settings.delivery_client_key is not None and settings.delivery_client_cert is None:
+        raise ConfigError("delivery_client_key needs delivery_client_cert; set both")
+    _check_root_token(settings)
+
+
+def _check_root_token(settings: Settings) -> None:
+    if settings.root_token is None:
+        return
+    if len(settings.root_token) < LOCAL_TOKEN_CHARS:
+        raise ConfigError(f"root_token must have at least {LOCAL_TOKEN_CHARS} characters")
+    if len(settings.root_token) < TOKEN_CHARS and not _is_loopback(settings.host):
+        raise ConfigError(
+            f"root_token must have at least {TOKEN_CHARS} characters, because host {settings.host!r} is not a loopback"
+            " address and others may reach it"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_networks(key: str, networks: tuple[str, ...]) -> None:
+    for network in networks:
         try:
             ipaddress.ip_network(network)
         except ValueError:
-            raise ConfigError(f"delivery_allow has {network!r}, which is not a network such as 10.0.0.0/8") from None
-    if settings.root_token is not None and len(settings.root_token) < 8:
-        raise ConfigError("root_token must have at least 8 characters")
+            raise ConfigError(f"{key} has {network!r}, which is not a network such as 10.0.0.0/8") from None

@@ -23,8 +23,6 @@ def configure(settings: Settings, stream: TextIO | None = None) -> None:
     root.handlers[:] = [handler]
     root.setLevel("WARNING")
     logging.getLogger("couriermq").setLevel(settings.log_level.upper())
-    # Its remarks on starting, stopping and strangers' bad requests are ours to make.
-    logging.getLogger("uvicorn").setLevel("ERROR")
 
 
 def are_for_people(settings: Settings, stream: TextIO) -> bool:
@@ -41,10 +39,24 @@ class HumanFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         facts = "".join(f"  {name}={value}" for name, value in extras(record).items())
-        line = f"{at} {record.levelname.lower():7} {record.getMessage()}{facts}"
+        line = escaped(f"{at} {record.levelname.lower():7} {record.getMessage()}{facts}")
         if self._colours and (colour := _COLOURS.get(record.levelname)):
             line = f"{colour}{line}\033[0m"
-        return line + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
+        return line + (_indented(self.formatException(record.exc_info)) if record.exc_info else "")
+
+
+def escaped(text: str) -> str:
+    """The text on one line of a terminal: a caller's bytes can neither begin a line nor move the cursor."""
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
+
+
+def _indented(trace: str) -> str:
+    """A trace below its line. Every line is set in, so that the text of an error cannot pass for a line of the log."""
+    return "".join(f"\n    {escaped(line)}" for line in trace.splitlines())
 
 
 class JsonFormatter(logging.Formatter):

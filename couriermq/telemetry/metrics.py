@@ -1,7 +1,7 @@
 """Prometheus metrics: read from plain numbers when somebody asks, so that counting costs next to nothing."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -21,8 +21,13 @@ from couriermq.telemetry.histogram import Histogram
 from couriermq.telemetry.traffic import Traffic
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
-BREATH = 50
-"""After this many queues everybody else gets a turn."""
+SLICE = 100
+"""After the series of this many queues other tasks get a turn."""
+QUEUE_FAMILIES = (
+    ("courier_queue_messages", "Messages in the queue."),
+    ("courier_queue_bytes", "Bytes of their bodies."),
+    ("courier_queue_oldest_age_seconds", "Since when the oldest has been there."),
+)
 
 
 class CommitMetrics(Protocol):
@@ -57,13 +62,10 @@ class Depth(msgspec.Struct, frozen=True):
 
 
 async def depths(catalog: Catalog, broker: Broker) -> list[Depth]:
-    """The figures of every queue."""
-    found = []
-    for index, queue in enumerate(catalog.all_queues(), 1):
-        found.append(Depth(queue, await broker.counters(queue)))
-        if index % BREATH == 0:
-            await asyncio.sleep(0)
-    return found
+    """The figures of every queue, at most a second old."""
+    queues = catalog.all_queues()
+    counted = await broker.counters_of(queues)
+    return [Depth(queue, counted[queue.key]) for queue in queues if queue.key in counted]
 
 
 def render(families: Iterable[Metric]) -> bytes:
@@ -134,21 +136,42 @@ def _duties(store: Measured) -> Metric:
     return duties
 
 
-def queue_families(found: Iterable[Depth], clock: Clock) -> Iterator[Metric]:
-    """What concerns single queues."""
-    labels = ["tenant", "queue"]
-    messages = GaugeMetricFamily("courier_queue_messages", "Messages in the queue.", labels=[*labels, "state"])
-    size = GaugeMetricFamily("courier_queue_bytes", "Bytes of their bodies.", labels=labels)
-    age = GaugeMetricFamily("courier_queue_oldest_age_seconds", "Since when the oldest has been there.", labels=labels)
+def queue_count(catalog: Catalog) -> Metric:
+    return GaugeMetricFamily("courier_queues", "Queues of all tenants.", value=len(catalog.all_queues()))
+
+
+async def queue_text(found: Sequence[Depth], clock: Clock) -> bytes:
+    """The series of single queues as Prometheus reads them, written in slices between which other tasks get a turn."""
     now = clock.now()
-    for depth in found:
-        where, counters = [depth.queue.tenant, depth.queue.name], depth.counters
-        messages.add_metric([*where, "ready"], counters.ready_count)
-        messages.add_metric([*where, "delayed"], counters.delayed_count)
-        messages.add_metric([*where, "leased"], counters.leased_count)
-        size.add_metric(where, counters.byte_count)
-        age.add_metric(where, 0 if counters.oldest_at is None else (now - counters.oldest_at) / 1_000)
-    yield from (messages, size, age)
+    families = [[_head(*family)] for family in QUEUE_FAMILIES]
+    for first in range(0, len(found), SLICE):
+        lines = [_lines(depth, now) for depth in found[first : first + SLICE]]
+        for family, slices in zip(families, zip(*lines, strict=True), strict=True):
+            family.append("".join(slices).encode())
+        await asyncio.sleep(0)
+    return b"".join(text for family in families for text in family)
+
+
+def _lines(depth: Depth, now: int) -> tuple[str, str, str]:
+    """The lines of one queue for each of QUEUE_FAMILIES."""
+    counters, oldest_at = depth.counters, depth.counters.oldest_at
+    queue, tenant = f'queue="{_escaped(depth.queue.name)}"', f'tenant="{_escaped(depth.queue.tenant)}"'
+    age = 0.0 if oldest_at is None else (now - oldest_at) / 1_000
+    return (
+        f'courier_queue_messages{{{queue},state="ready",{tenant}}} {counters.ready_count}.0\n'
+        f'courier_queue_messages{{{queue},state="delayed",{tenant}}} {counters.delayed_count}.0\n'
+        f'courier_queue_messages{{{queue},state="leased",{tenant}}} {counters.leased_count}.0\n',
+        f"courier_queue_bytes{{{queue},{tenant}}} {counters.byte_count}.0\n",
+        f"courier_queue_oldest_age_seconds{{{queue},{tenant}}} {age}\n",
+    )
+
+
+def _head(name: str, meaning: str) -> bytes:
+    return f"# HELP {name} {meaning}\n# TYPE {name} gauge\n".encode()
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 def buckets(histogram: Histogram) -> list[tuple[str, float]]:

@@ -6,22 +6,25 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from couriermq.auth.principal import Principal
+from couriermq.catalog.shelf import CALLER
 from couriermq.core.errors import (
     BindingNotFound,
     CourierError,
     CredentialNotFound,
     CursorNotFound,
     ExchangeNotFound,
+    Forbidden,
     ListenerNotFound,
     QueueNotFound,
     RecordNotFound,
     TenantNotFound,
-    TooManyRequests,
+    Throttled,
     Unauthenticated,
 )
 from couriermq.telemetry.traffic import RouteTraffic, Traffic
-from couriermq.web.asgi import Disconnected, Receive, Scope, Send, linger, send_stream, watched
+from couriermq.web.asgi import Disconnected, Receive, Scope, Send, send_stream, watched
 from couriermq.web.body import read_body
+from couriermq.web.budget import largest_body
 from couriermq.web.call import ANONYMOUS, Call, Dialect, Header, Reply, Route
 from couriermq.web.cors import Cors
 from couriermq.web.errors import MethodNotAllowed, RequestTimeout, RequestTooLarge, WireError
@@ -39,6 +42,9 @@ MISSED = (
     RecordNotFound, CursorNotFound, Unauthenticated,
 )  # fmt: skip
 
+PUBLIC_BODY_BYTES = 16 * 1024
+"""What a route that asks for no credential takes unless it says so itself."""
+
 _CLOSE: Header = (b"connection", b"close")
 _BODILESS = frozenset((204, 304))
 
@@ -53,7 +59,7 @@ class Endpoint:
         self.handler = route.handler
         self.public = route.public
         self.waits = route.waits
-        self.body_limit = body_limit if route.body_limit is None else min(route.body_limit, body_limit)
+        self.body_limit = _limit_of(route, body_limit)
         self.traffic = traffic
 
 
@@ -76,11 +82,12 @@ class App:
         self._debugging = log.isEnabledFor(logging.DEBUG)
         self._table: RouteTable[Endpoint] = RouteTable()
         self._prefixes: list[tuple[str, Dialect]] = [("", Product())]
+        body_limit = min(settings.max_request_bytes, largest_body(settings.max_buffered_bytes))
         for dialect in dialects:
             self._prefixes += [(prefix.rstrip("/") + "/", dialect) for prefix in dialect.prefixes]
             for route in dialect.routes:
                 lane = self.traffic.route(dialect.name, route.method, route.pattern)
-                endpoint = Endpoint(dialect, route, lane, body_limit=settings.max_request_bytes)
+                endpoint = Endpoint(dialect, route, lane, body_limit=body_limit)
                 self._table.add(route.method, route.pattern, endpoint)
         self._prefixes.sort(key=lambda pair: len(pair[0]), reverse=True)
 
@@ -101,6 +108,7 @@ class App:
             params=params,
             services=self._services,
             principal=ANONYMOUS,
+            peer=_peer(scope),
         )
         answer = self._answer(endpoint, call, scope, receive)
         if self._trace is not None:
@@ -109,6 +117,8 @@ class App:
             reply = await answer
         except Disconnected:
             return
+        if self._services.proxies:
+            reply = _located(reply, call)
         seconds = time.perf_counter() - started
         endpoint.traffic.observe(reply.status, seconds)
         if self._debugging:
@@ -119,15 +129,17 @@ class App:
         try:
             if not endpoint.public:
                 call.principal = await self._authenticate(endpoint.dialect, call)
+                if call.method != "GET":
+                    CALLER.set((call.principal.id, call.origin.address))
             call.body = await read_body(call, receive, endpoint.body_limit)
             try:
                 return await self._handle(endpoint, call, receive)
             except CourierError as error:
-                if not (_misses(error) and await self._services.catalog.catch_up()):
+                if not await self._has_news(error, call):
                     raise
                 return await self._handle(endpoint, call, receive)  # another node has made what was missing
         except CourierError as error:
-            return self._failure(endpoint.dialect, error, call, scope)
+            return self._failure(endpoint.dialect, error, call)
         except Disconnected:
             raise
         except Exception:
@@ -138,35 +150,32 @@ class App:
         try:
             return dialect.authenticate(call)
         except CourierError as error:
-            if not (_misses(error) and await self._services.catalog.catch_up()):
+            if not await self._has_news(error, call):
                 raise
             return dialect.authenticate(call)
 
+    async def _has_news(self, error: CourierError, call: Call) -> bool:
+        """Whether the catalog has just learnt something from other nodes, after a call has missed something here."""
+        if isinstance(error, Unauthenticated) and not self._services.auth.may_be_news(call):
+            return False
+        return _misses(error) and await self._services.catalog.catch_up()
+
     async def _handle(self, endpoint: Endpoint, call: Call, receive: Receive) -> Reply:
         if endpoint.waits:
-            return await watched(endpoint.handler(call), receive)
+            return await watched(endpoint.handler(call), receive, half_closed_is_gone=True)
         return await endpoint.handler(call)
 
     # -- when it does not go well -----------------------------------------------------------------------------
 
-    def _failure(self, dialect: Dialect, error: CourierError, call: Call, scope: Scope) -> Reply:
-        if isinstance(error, Unauthenticated):
-            error = self._judge(error, scope)
+    def _failure(self, dialect: Dialect, error: CourierError, call: Call) -> Reply:
         try:
             reply = dialect.failure(error, call)
         except Exception:
             log.exception("an error had no answer", extra={"dialect": dialect.name, "error": type(error).__name__})
             return _crash(dialect, call)
+        if isinstance(error, Unauthenticated | Forbidden | Throttled):
+            self._services.audit.denied(call, reply.status)
         return _with_hints(reply, error)
-
-    def _judge(self, error: CourierError, scope: Scope) -> CourierError:
-        """Too many bad credentials from one address are answered with a pause instead."""
-        client = scope.get("client")
-        try:
-            self._services.auth.count_failure(client[0] if client else "")
-        except TooManyRequests as too_many:
-            return too_many
-        return error
 
     async def _turn_away(self, error: WireError, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that has no route, in the words of the dialect it seems to speak."""
@@ -186,8 +195,9 @@ class App:
             params={},
             services=self._services,
             principal=ANONYMOUS,
+            peer=_peer(scope),
         )
-        reply = self._failure(dialect, error, call, scope)
+        reply = self._failure(dialect, error, call)
         self.traffic.unrouted(dialect.name).observe(reply.status, 0.0)
         await self._send(reply, scope, receive, send)
 
@@ -206,11 +216,33 @@ class App:
         if scope["method"] == "HEAD":
             body = b""
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        if reply.status >= 400 and _CLOSE in headers:
-            await send({"type": "http.response.body", "body": body, "more_body": True})
-            await linger(receive)
-            body = b""
         await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _limit_of(route: Route, body_limit: int) -> int:
+    """How large a body may be; 0 where a body has no meaning, as in GET."""
+    if route.method in {"GET", "HEAD"} or route.body_limit == 0:
+        return 0
+    if route.body_limit is None:
+        return min(body_limit, PUBLIC_BODY_BYTES) if route.public else body_limit
+    return min(route.body_limit, body_limit)
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def _located(reply: Reply, call: Call) -> Reply:
+    """The reply with its `Location` below the path prefix under which a proxy shows this server."""
+    if not call.origin.prefix or all(name != b"location" for name, _ in reply.headers):
+        return reply
+    prefix = call.origin.prefix.encode()
+    headers = [
+        (name, prefix + value if name == b"location" and value.startswith(b"/") else value)
+        for name, value in reply.headers
+    ]
+    return Reply(reply.status, reply.body, headers)
 
 
 def _misses(error: CourierError) -> bool:
@@ -235,7 +267,12 @@ def _with_hints(reply: Reply, error: CourierError) -> Reply:
 
 
 def _log_answer(call: Call, reply: Reply, seconds: float) -> None:
-    facts = {"principal": call.principal.id, "status": reply.status, "ms": round(seconds * 1_000, 1)}
+    facts = {
+        "principal": call.principal.id,
+        "address": call.origin.address,
+        "status": reply.status,
+        "ms": round(seconds * 1_000, 1),
+    }
     log.debug("%s %s", call.method, call.path, extra=facts)
 
 

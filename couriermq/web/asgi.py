@@ -1,7 +1,6 @@
 """Dealing with a client over ASGI: what it says, whether it is still there, and how to let it go."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeVar
 
@@ -15,8 +14,10 @@ Send = Callable[[Event], Awaitable[None]]
 
 TIMED_OUT = "courier.timed_out"
 """What our own protocol says instead of `http.request` when a body has taken too long."""
-LINGER_SECONDS = 2.0
-"""How long we go on listening to a client whose body we refused, so that it can read why."""
+OVERLOADED = "courier.overloaded"
+"""What it says when there is no memory for the body."""
+HALF_CLOSED = "courier.half_closed"
+"""What it says once when a client has sent its last byte: the client may have left, or it may read on."""
 WATCH_AFTER_SECONDS = 0.05
 """A call that waits has usually answered by then; only after that do we look whether its client is still there."""
 
@@ -25,15 +26,19 @@ class Disconnected(Exception):
     """The client went away."""
 
 
-async def watched(answer: Awaitable[T], receive: Receive) -> T:
-    """Await what may take long, and give it up with Disconnected when the client goes away."""
+async def watched(answer: Awaitable[T], receive: Receive, *, half_closed_is_gone: bool) -> T:
+    """Await what may take long, and give it up with Disconnected when the client goes away.
+
+    A client that has closed its sending side looks like one that has left until something is written to it.
+    """
     loop, caller = asyncio.get_running_loop(), asyncio.current_task()
     watcher: asyncio.Task[None] | None = None
     gone = False
 
     async def watch() -> None:
         nonlocal gone
-        while (await receive())["type"] != "http.disconnect":
+        left = {"http.disconnect", HALF_CLOSED} if half_closed_is_gone else {"http.disconnect"}
+        while (await receive())["type"] not in left:
             pass
         gone = True
         if caller is not None:
@@ -68,18 +73,10 @@ async def send_stream(reply: Reply, scope: Scope, receive: Receive, send: Send) 
     await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
     try:
         if scope["method"] != "HEAD":
-            await watched(pump(), receive)
+            await watched(pump(), receive, half_closed_is_gone=False)
     except Disconnected:
         return
     finally:
         if (close := getattr(body, "aclose", None)) is not None:
             await close()
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def linger(receive: Receive) -> None:
-    """Swallow what a refused client still sends: closing at once would reset the reply it has not read yet."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(LINGER_SECONDS):
-            while (await receive()).get("more_body"):
-                pass

@@ -10,6 +10,7 @@ from couriermq.auth.principal import Principal
 from couriermq.core.errors import CourierError
 from couriermq.web.decoding import decode
 from couriermq.web.errors import MalformedRequest
+from couriermq.web.proxies import Origin
 
 if TYPE_CHECKING:
     from couriermq.web.services import Services
@@ -18,6 +19,8 @@ T = TypeVar("T")
 Header = tuple[bytes, bytes]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
+NO_STORE: Header = (b"cache-control", b"no-store")
+"""Belongs to every reply that holds a secret."""
 
 
 class Reply:
@@ -38,11 +41,14 @@ class Call:
 
     __slots__ = (
         "_headers",
+        "_origin",
         "_query",
+        "attempt",
         "body",
         "method",
         "params",
         "path",
+        "peer",
         "principal",
         "raw_headers",
         "raw_query",
@@ -60,6 +66,7 @@ class Call:
         params: Mapping[str, str],
         services: "Services",
         principal: Principal,
+        peer: str = "",
     ) -> None:
         self.method = method
         self.path = path
@@ -69,6 +76,10 @@ class Call:
         self.params = params
         self.services = services
         self.principal = principal
+        self.peer = peer
+        self.attempt: tuple[str, str] | None = None
+        """What a wrong credential of this call was counted under, once it was."""
+        self._origin: Origin | None = None
         self._headers: dict[bytes, bytes] | None = None
         self._query: dict[str, list[str]] | None = None
 
@@ -94,6 +105,26 @@ class Call:
         value = self._headers.get(name)
         return value.decode("latin-1") if value is not None else None
 
+    @property
+    def origin(self) -> Origin:
+        """Where the request comes from, as the connection or a trusted proxy tells."""
+        if self._origin is None:
+            self._origin = self.services.proxies.origin(self.peer, self.raw_headers)
+        return self._origin
+
+    @property
+    def base_url(self) -> str:
+        """What links to this server begin with: the URL under which the caller has found it, without a path of ours.
+
+        It is only the path prefix where the caller has named no host.
+        """
+        origin = self.origin
+        host = origin.host or self.header(b"host")
+        if not host:
+            return origin.prefix
+        scheme = origin.scheme or ("https" if self.services.settings.tls_cert is not None else "http")
+        return f"{scheme}://{host}{origin.prefix}"
+
     def replace_headers(self, headers: Sequence[Header]) -> None:
         """Let handlers see other headers than those that were sent."""
         self.raw_headers = headers
@@ -115,6 +146,8 @@ class Route(msgspec.Struct, frozen=True):
     """`pattern` is a path with `{names}`; a literal segment wins over a name.
 
     A public route is served without a credential; its call's principal is ANONYMOUS.
+    `body_limit` is in bytes; None stands for the server's own limit, and 0 for a route that takes no body and does not
+    read one. GET and HEAD never read one.
     A route that waits (long poll) has its handler cancelled when the client goes away; any other runs to its end.
     """
 

@@ -1,71 +1,102 @@
-"""The listening server: uvicorn's, with our protocol, our deadlines and our way to stop."""
+"""The listening server: accepts connections, watches their deadlines, and stops when it is told to."""
 
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import cast
-
-import uvicorn
+from collections.abc import Callable
 
 from couriermq.config import Settings
 from couriermq.web.app import App
-from couriermq.web.protocol import Connection, Deadlines, sweep
+from couriermq.web.budget import Budget
+from couriermq.web.protocol import Connection
+from couriermq.web.state import Deadlines, ServerState, sweep
+from couriermq.web.tls import Acceptor, Certificates
+
+BACKLOG = 2_048
+TICK_SECONDS = 0.1
+CERTIFICATE_TICKS = 20
+"""After how many ticks the files of the certificate are looked at."""
+STREAM_SECONDS = 1.0
+"""How long a stopping server lets clients read on: a stream may have no end, and a client may not read at all."""
 
 
-class Listener(uvicorn.Server):
-    """Serves until SIGTERM or SIGINT; a second signal does not wait for requests in hand."""
+class Listener:
+    """Serves until SIGTERM or SIGINT; a second signal does not wait for requests in hand. SIGHUP renews
+    the certificate."""
 
     def __init__(
-        self, app: App, settings: Settings, *, on_start: Callable[[], None], on_stop: Callable[[], None]
+        self,
+        app: App,
+        settings: Settings,
+        *,
+        certificates: Certificates | None,
+        on_start: Callable[[], None],
+        on_stop: Callable[[], None],
     ) -> None:
-        super().__init__(_config(app, settings))
+        self._state = ServerState(app, Deadlines.of(settings), Budget(settings.max_buffered_bytes))
+        self._certificates = certificates
+        self._shutdown_seconds = settings.shutdown_ms / 1_000
         self._on_start = on_start
         self._on_stop = on_stop
-        app.traffic.connections = self.server_state.connections
-        app.traffic.in_hand = self.server_state.tasks
+        self._told = asyncio.Event()
+        self._hurried = False
+        app.traffic.connections = self._state.connections
+        app.traffic.in_hand = self._state.tasks
 
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+    async def serve(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
-        await self._serve(sockets)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        if self._certificates is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._certificates.reload)
+        server = await self._open(listening)
         self._on_start()
+        watching = loop.create_task(self._watch())
+        try:
+            await self._told.wait()
+            # Receivers that wait for a message answer after the next await: by then no new request can come in.
+            self._on_stop()
+            server.close()
+            await self._finish(loop)
+        finally:
+            watching.cancel()
 
-    async def on_tick(self, counter: int) -> bool:
-        sweep(cast("Iterable[Connection]", self.server_state.connections), asyncio.get_running_loop().time())
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Whoever waits for a message answers after the next await: by then no new request can come in.
-        self._on_stop()
-        await super().shutdown(sockets)
+    async def _open(self, listening: socket.socket) -> asyncio.AbstractServer | Acceptor:
+        if self._certificates is None:
+            loop = asyncio.get_running_loop()
+            return await loop.create_server(lambda: Connection(self._state), sock=listening, backlog=BACKLOG)
+        acceptor = Acceptor(self._state, self._certificates, listening)
+        acceptor.open(BACKLOG)
+        return acceptor
 
     def _stop(self) -> None:
-        self.force_exit = self.should_exit
-        self.should_exit = True
+        self._hurried = self._told.is_set()
+        self._told.set()
 
+    async def _watch(self) -> None:
+        """Close connections whose time is over, and notice new certificates."""
+        loop, ticks = asyncio.get_running_loop(), 0
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            sweep(self._state.connections, loop.time())
+            ticks += 1
+            if self._certificates is not None and ticks % CERTIFICATE_TICKS == 0:
+                self._certificates.reload_if_changed()
 
-def _config(app: App, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=cast("type[asyncio.Protocol]", partial(Connection, deadlines=Deadlines.of(settings))),
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        proxy_headers=False,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        timeout_graceful_shutdown=-(-settings.shutdown_ms // 1_000),
-        ssl_certfile=settings.tls_cert,
-        ssl_keyfile=settings.tls_key,
-    )
+    async def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let requests in hand finish, within bounds; then end what is left."""
+        started, connections, tasks = loop.time(), self._state.connections, self._state.tasks
+        for connection in list(connections):
+            connection.shutdown()
+        while (connections or tasks) and not self._hurried and loop.time() < started + self._shutdown_seconds:
+            await asyncio.sleep(TICK_SECONDS / 4)
+            if loop.time() >= started + STREAM_SECONDS:
+                for connection in list(connections):
+                    connection.cut()
+        unfinished = list(tasks)
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
 
 
 def bind(host: str, port: int) -> socket.socket:

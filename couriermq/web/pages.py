@@ -8,6 +8,10 @@ from couriermq import __version__
 from couriermq.telemetry import metrics
 from couriermq.telemetry.traffic import Traffic
 from couriermq.web.call import JSON_TYPE, Call, Reply, Route
+from couriermq.web.services import Services
+
+SHARED_MS = 1_000
+"""For so long the series of queues are given out as they were written."""
 
 
 class Pages:
@@ -17,6 +21,9 @@ class Pages:
         self._store = store
         self._traffic = traffic
         self._metrics_public = metrics_public
+        self._writing = asyncio.Lock()
+        self._written_at = -SHARED_MS
+        self._queues = b""
 
     @property
     def routes(self) -> list[Route]:
@@ -41,12 +48,23 @@ class Pages:
     async def metrics(self, call: Call) -> Reply:
         """Figures of the server for everybody; those of queues only for root, for they name tenants and queues."""
         families = list(metrics.server_families(self._traffic, self._store))
+        queues = b""
         if self._metrics_public or self._asked_by_root(call):
-            services = call.services
-            found = await metrics.depths(services.catalog, services.broker)
-            families += metrics.queue_families(found, services.clock)
+            families.append(metrics.queue_count(call.services.catalog))
+            queues = await self._queue_text(call.services)
         text = await asyncio.to_thread(metrics.render, families)
-        return Reply(200, text, [(b"content-type", metrics.CONTENT_TYPE)])
+        return Reply(200, text + queues, [(b"content-type", metrics.CONTENT_TYPE)])
+
+    async def _queue_text(self, services: Services) -> bytes:
+        """The series of queues, unless there are more than an operator wants; several scrapers share one text."""
+        async with self._writing:
+            if len(services.catalog.all_queues()) > services.settings.metrics_per_queue:
+                return b""
+            now = services.clock.now()
+            if not 0 <= now - self._written_at < SHARED_MS:
+                found = await metrics.depths(services.catalog, services.broker)
+                self._written_at, self._queues = now, await metrics.queue_text(found, services.clock)
+            return self._queues
 
     def _asked_by_root(self, call: Call) -> bool:
         if call.header(b"authorization") is None:

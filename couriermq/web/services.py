@@ -2,6 +2,7 @@
 
 import msgspec
 
+from couriermq.auth.audit import Audit
 from couriermq.auth.gate import Gate
 from couriermq.broker import Broker
 from couriermq.catalog import Catalog
@@ -14,8 +15,10 @@ from couriermq.journal.cursors import Cursors
 from couriermq.journal.history import History
 from couriermq.lake.stats import Stats
 from couriermq.lake.tables import Lake
+from couriermq.purges import Purges
 from couriermq.stages import Stages
 from couriermq.storage.base import Shards
+from couriermq.web.proxies import Proxies
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -33,8 +36,11 @@ class Services(msgspec.Struct, frozen=True):
     stats: Stats
     claims: Claims
     stages: Stages
+    audit: Audit
+    purges: Purges
     shards: Shards | None = None
     """Only a store that can be divided has them."""
+    proxies: Proxies = Proxies()
 
 
 __all__ = ["Services", "Shards"]
