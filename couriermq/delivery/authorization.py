@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import math
 from collections.abc import Mapping
 from urllib.parse import quote_plus, urlencode
 
@@ -10,6 +11,7 @@ import msgspec
 from couriermq.clock import Clock
 from couriermq.core.errors import Invalid
 from couriermq.core.model import HOUR, SECOND
+from couriermq.core.parsing import UNREADABLE
 from couriermq.delivery.client import Client
 from couriermq.delivery.connection import RequestFailed
 from couriermq.delivery.guard import Guard, Refused
@@ -25,6 +27,9 @@ FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 TOKEN_SECONDS = 10.0
 EARLY_MS = 30 * SECOND
 DEFAULT_LIFE_MS = HOUR
+MOST_TOKENS = 10_000
+LONGEST_LIFE_SECONDS = 86_400.0
+"""A token is asked for anew after a day, even if its issuer promises more."""
 
 
 class _Grant(msgspec.Struct):
@@ -42,7 +47,7 @@ class _Token(msgspec.Struct, frozen=True):
     renew_at: int
 
 
-def check_authorization(authorization: Mapping[str, str] | None, guard: Guard) -> None:
+def check_authorization(authorization: Mapping[str, str] | None, guard: Guard, *, tenant: str) -> None:
     """Raise Invalid where a listener's authorization could not work."""
     if authorization is None:
         return
@@ -57,7 +62,7 @@ def check_authorization(authorization: Mapping[str, str] | None, guard: Guard) -
     if kind == "bearer" and not is_sendable(authorization["token"]):
         raise Invalid("the token cannot be sent in a header", field="authorization.token")
     if kind == "oauth":
-        guard.check_url(authorization["token_url"], field="authorization.token_url")
+        guard.check_url(authorization["token_url"], tenant=tenant, field="authorization.token_url")
 
 
 class Authorizer:
@@ -80,32 +85,34 @@ class Authorizer:
                 return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
         return None
 
-    async def header(self, authorization: Mapping[str, str]) -> str | None:
+    async def header(self, authorization: Mapping[str, str], *, tenant: str) -> str | None:
         """The header, fetching a token where one is needed; raises RequestFailed or Refused."""
         if authorization["type"] != "oauth":
             return self.at_once(authorization)
-        key = _key(authorization)
+        key = _key(authorization, tenant)
         token = self._tokens.get(key)
         if token is None or token.renew_at <= self._clock.now():
-            token = await self._ask_once(key, authorization)
+            token = await self._ask_once(key, authorization, tenant)
         return f"Bearer {token.value}"
 
-    def forget(self, authorization: Mapping[str, str]) -> None:
+    def forget(self, authorization: Mapping[str, str], *, tenant: str) -> None:
         """The receiver did not accept the token."""
-        self._tokens.pop(_key(authorization), None)
+        self._tokens.pop(_key(authorization, tenant), None)
 
-    async def _ask_once(self, key: tuple[str, ...], authorization: Mapping[str, str]) -> _Token:
+    async def _ask_once(self, key: tuple[str, ...], authorization: Mapping[str, str], tenant: str) -> _Token:
         """Many deliveries that need the same token share one request for it."""
         task = self._asking.get(key)
         if task is None:
-            task = self._asking[key] = asyncio.create_task(self._ask(authorization))
+            task = self._asking[key] = asyncio.create_task(self._ask(authorization, tenant))
             task.add_done_callback(lambda done: self._asking.pop(key, None))
         token = await asyncio.shield(task)
         self._tokens[key] = token
+        if len(self._tokens) > MOST_TOKENS:
+            del self._tokens[next(iter(self._tokens))]
         return token
 
-    async def _ask(self, authorization: Mapping[str, str]) -> _Token:
-        target = self._guard.check_url(authorization["token_url"])
+    async def _ask(self, authorization: Mapping[str, str], tenant: str) -> _Token:
+        target = self._guard.check_url(authorization["token_url"], tenant=tenant)
         body = _form(authorization)
         head = (
             f"POST {target.path} HTTP/1.1\r\nHost: {target.authority}\r\nUser-Agent: {USER_AGENT}\r\n"
@@ -126,16 +133,23 @@ class Authorizer:
             raise RequestFailed(f"no token: the token URL answered {status}")
         try:
             grant = _grant.decode(body)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             raise RequestFailed("no token: the token URL's answer has no access_token") from None
         if not is_sendable(grant.access_token):
             raise RequestFailed("no token: the access_token cannot be sent in a header")
-        life_ms = DEFAULT_LIFE_MS if grant.expires_in is None else round(grant.expires_in * SECOND)
+        life_ms = _life_ms(grant.expires_in)
         return _Token(grant.access_token, self._clock.now() + max(life_ms - EARLY_MS, life_ms // 2))
 
 
-def _key(authorization: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{name}={value}" for name, value in sorted(authorization.items()))
+def _life_ms(expires_in: float | None) -> int:
+    """How long a token is used, within bounds whatever the issuer says."""
+    if expires_in is None or math.isnan(expires_in):
+        return DEFAULT_LIFE_MS
+    return round(min(max(expires_in, 0.0), LONGEST_LIFE_SECONDS) * SECOND)
+
+
+def _key(authorization: Mapping[str, str], tenant: str) -> tuple[str, ...]:
+    return tenant, *(f"{name}={value}" for name, value in sorted(authorization.items()))
 
 
 def _client_credentials(authorization: Mapping[str, str]) -> str:

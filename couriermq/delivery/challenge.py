@@ -14,12 +14,16 @@ TIMEOUT_MS = 10 * SECOND
 HTTPS_PORT, HTTP_PORT = 443, 80
 
 
-async def answers_challenge(client: Client, guard: Guard, host: str, port: int, path: str, expected: str) -> bool:
+async def answers_challenge(
+    client: Client, guard: Guard, host: str, port: int, path: str, expected: str, *, tenant: str
+) -> bool:
     """Whether a GET gives 200 and exactly the text, over TLS or, on a port that is not meant for it, without."""
     schemes = {HTTPS_PORT: ("https",), HTTP_PORT: ("http",)}.get(port, ("https", "http"))
     literal = f"[{host}]" if ":" in host else host
     try:
-        targets = [guard.check_url(f"{scheme}://{literal}:{port}/{path.lstrip('/')}") for scheme in schemes]
+        targets = [
+            guard.check_url(f"{scheme}://{literal}:{port}/{path.lstrip('/')}", tenant=tenant) for scheme in schemes
+        ]
     except Invalid:
         return False
     asking = [asyncio.ensure_future(_serves(client, target, expected)) for target in targets]

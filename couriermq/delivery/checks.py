@@ -20,7 +20,7 @@ def check_listener_name(name: str) -> None:
         raise Invalid(f"the name of a listener has 1 to {NAME_CHARS} visible characters", field="name")
 
 
-def check_listener_settings(settings: ListenerSettings, guard: Guard) -> None:
+def check_listener_settings(settings: ListenerSettings, guard: Guard, *, tenant: str) -> None:
     """Raise Invalid, with the sentence that helps, for settings with which nothing could be delivered."""
     if len(settings.schedule_ms) > WAIT_COUNT:
         raise Invalid(f"a schedule has at most {WAIT_COUNT} waits", field="schedule_ms")
@@ -36,4 +36,4 @@ def check_listener_settings(settings: ListenerSettings, guard: Guard) -> None:
     for rule in settings.rules:
         check_rule(rule)
     check_headers(settings.headers)
-    check_authorization(settings.authorization, guard)
+    check_authorization(settings.authorization, guard, tenant=tenant)

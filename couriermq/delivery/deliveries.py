@@ -22,7 +22,9 @@ from couriermq.delivery.challenge import answers_challenge
 from couriermq.delivery.checks import check_listener_name, check_listener_settings
 from couriermq.delivery.client import Client
 from couriermq.delivery.dispatcher import Dispatcher
+from couriermq.delivery.egress import Proxy
 from couriermq.delivery.envelope import Postman
+from couriermq.delivery.fairness import FairWork
 from couriermq.delivery.guard import Guard, Network, Resolver
 from couriermq.delivery.health import afresh
 from couriermq.delivery.judging import Judge
@@ -40,7 +42,12 @@ GRACE_SECONDS = 5.0
 DISABLE_MS = 5 * DAY
 LIVENESS_MS = MINUTE
 MOST_FILES = 40_000
-"""Requests under way for all listeners together may have half of this, or of what the system allows."""
+"""Requests under way for all listeners together may have half of this, or of what the system allows; those of one
+tenant a quarter of that."""
+STORE_CALLS = 64
+"""How many calls of deliveries the store has in hand at once; a tenant has half of them at most."""
+BURST = 16
+"""How much is begun in one turn of the event loop, so that requests of clients do not wait long."""
 
 
 class Deliveries:
@@ -53,8 +60,11 @@ class Deliveries:
         clock: Clock,
         *,
         allow: Sequence[Network] = (),
+        blocked_ports: Sequence[int] = (),
         resolver: Resolver | None = None,
         tls: ssl.SSLContext | None = None,
+        proxy: Proxy | None = None,
+        proxy_resolves: bool = False,
         disable_ms: int = DISABLE_MS,
         liveness_ms: int = LIVENESS_MS,
         holds: Callable[[str], bool] = lambda duty: True,
@@ -63,15 +73,25 @@ class Deliveries:
         self._catalog = catalog
         self._clock = clock
         self._own_resolver = SystemResolver() if resolver is None else None
-        self.guard = Guard(resolver or self._own_resolver or SystemResolver(), allow)
-        self._client = Client(self.guard, tls=tls)
+        self.guard = Guard(
+            resolver or self._own_resolver or SystemResolver(),
+            allow,
+            allow_of=catalog.delivery_allow,
+            blocked_ports=blocked_ports,
+        )
+        self._client = Client(self.guard, tls=tls, proxy=proxy, proxy_resolves=proxy_resolves)
         self._alarms = Alarms(clock)
         self._tasks, self._requests = Tasks(), Tasks()
+        self._store_work = FairWork(self._tasks, total=STORE_CALLS, each=STORE_CALLS // 2, burst=BURST)
+        most = _open_files() // 2
+        self._request_work = FairWork(self._requests, total=most, each=max(most // 4, 1), burst=BURST)
         self._book = HealthBook(
             catalog, clock, self._alarms, self._tasks, is_ours=lambda listener: holds(delivery_to(listener.id))
         )
         self._log = DeliveryLog(broker, shared=shared)
         self._replays = Replays(broker, catalog)
+        settler = Settler(broker, self._log, self._tasks, self._store_work)
+        judge = Judge(catalog, clock, book=self._book, settler=settler, tasks=self._tasks, disable_ms=disable_ms)
         self._dispatcher = Dispatcher(
             broker,
             catalog,
@@ -80,18 +100,11 @@ class Deliveries:
             postman=Postman(self._client, Authorizer(self._client, self.guard, clock)),
             alarms=self._alarms,
             tasks=self._tasks,
-            requests=self._requests,
-            judge=Judge(
-                catalog,
-                clock,
-                book=self._book,
-                settler=Settler(broker, self._log, self._tasks),
-                tasks=self._tasks,
-                disable_ms=disable_ms,
-            ),
-            renewals=Renewals(broker, clock, self._alarms, self._tasks),
+            store=self._store_work,
+            requests=self._request_work,
+            judge=judge,
+            renewals=Renewals(broker, clock, self._alarms, self._store_work),
             holds=holds,
-            most_active=_open_files() // 2,
         )
         self._liveness = LivenessChecks(
             clock,
@@ -134,7 +147,9 @@ class Deliveries:
     async def _stop(self) -> None:
         self._dispatcher.stop()
         for _ in range(2):  # what was being leased when it stopped is given back in the second round
+            await self._request_work.finish(seconds=GRACE_SECONDS)
             await self._requests.finish(seconds=GRACE_SECONDS)
+            await self._store_work.finish(seconds=GRACE_SECONDS)
             await self._tasks.finish(seconds=GRACE_SECONDS)
         await self._book.save()
         self._client.close()
@@ -227,26 +242,27 @@ class Deliveries:
         principal: str,
     ) -> Listener:
         """Sign with a new secret, and for `overlap_ms` with the old ones too."""
-        listener = self._present(listener)
-        if secret is None:
-            newest = listener.secrets[0].value if listener.secrets else ""
-            secret = self.new_secret(asymmetric=newest.startswith(signing.KEY_PREFIX))
-        secrets = signing.rotated(listener.secrets, secret, overlap_ms=overlap_ms, now=self._clock.now())
-        return await self._catalog.change_listener(listener, secrets=secrets, principal=principal)
 
-    def check_url(self, url: str, *, field: str = "url") -> None:
-        """Raise Invalid with a sentence when a URL may not be delivered to."""
-        self.guard.check_url(url, field=field)
+        def change(present: Listener) -> dict[str, tuple[Secret, ...]]:
+            newest = present.secrets[0].value if present.secrets else ""
+            new = secret or self.new_secret(asymmetric=newest.startswith(signing.KEY_PREFIX))
+            return {"secrets": signing.rotated(present.secrets, new, overlap_ms=overlap_ms, now=self._clock.now())}
 
-    def check_settings(self, settings: ListenerSettings) -> None:
-        check_listener_settings(settings, self.guard)
+        return await self._catalog.change_listener(listener, change, principal=principal)
+
+    def check_url(self, url: str, *, tenant: str, field: str = "url") -> None:
+        """Raise Invalid with a sentence when a tenant may not deliver to a URL."""
+        self.guard.check_url(url, tenant=tenant, field=field)
+
+    def check_settings(self, settings: ListenerSettings, *, tenant: str) -> None:
+        check_listener_settings(settings, self.guard, tenant=tenant)
 
     def check_name(self, name: str) -> None:
         check_listener_name(name)
 
-    async def challenge(self, host: str, port: int, path: str, expected: str) -> bool:
+    async def challenge(self, host: str, port: int, path: str, expected: str, *, tenant: str) -> bool:
         """Whether the host serves exactly `expected` at the path: proof that whoever asks controls it."""
-        return await answers_challenge(self._client, self.guard, host, port, path, expected)
+        return await answers_challenge(self._client, self.guard, host, port, path, expected, tenant=tenant)
 
 
 def _open_files() -> int:

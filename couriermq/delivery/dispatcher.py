@@ -1,8 +1,9 @@
 """Brings messages from outboxes to receivers.
 
 The store says which outbox has something ready; only then does a listener cost anything. Each listener has a lane of
-its own with its own limits, so that one that is slow or dead holds up nobody else. A delivery is a lease: an ack when
-the receiver has taken the message, a release when it has not.
+its own with its own limits, so that one that is slow or dead holds up nobody else. Tenants have their turns with the
+store and with requests one after the other. A delivery is a lease: an ack when the receiver has taken the message, a
+release when it has not.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ from couriermq.core.errors import CourierError, Invalid, QueueNotFound
 from couriermq.core.model import SECOND, Lease, Listener, ListenerState, Release
 from couriermq.delivery.alarms import Alarms
 from couriermq.delivery.book import PRINCIPAL
+from couriermq.delivery.client import Withdrawn
 from couriermq.delivery.envelope import Envelope, Postman, envelope
+from couriermq.delivery.fairness import FairWork
 from couriermq.delivery.guard import Guard
 from couriermq.delivery.judging import Judge
 from couriermq.delivery.lane import Lane
@@ -28,7 +31,8 @@ from couriermq.delivery.renewing import Renewals, lease_ms
 from couriermq.delivery.tasks import Tasks
 
 STORE_RETRY_MS = SECOND
-LEASE_SPARE_MS = SECOND
+FETCH_COUNT = 100
+"""How many messages are leased at once, so that the loop and the store soon get to others."""
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +53,11 @@ class Dispatcher:
         postman: Postman,
         alarms: Alarms,
         tasks: Tasks,
-        requests: Tasks,
+        store: FairWork,
+        requests: FairWork,
         judge: Judge,
         renewals: Renewals,
         holds: Callable[[str], bool],
-        most_active: int,
     ) -> None:
         self._broker = broker
         self._catalog = catalog
@@ -62,17 +66,15 @@ class Dispatcher:
         self._postman = postman
         self._alarms = alarms
         self._tasks = tasks
+        self._store = store
         self._requests = requests
         self._judge = judge
         self._renewals = renewals
         self._holds = holds
         self._held: set[str] = set()
-        self._most_active = most_active
         self._listeners: dict[int, Listener] = {}  # by the key of their outbox
         self._keys: dict[str, int] = {}
         self._lanes: dict[int, Lane] = {}
-        self._active = 0
-        self._starved: dict[int, Lane] = {}
         self._going = False
 
     # -- what others tell -------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ class Dispatcher:
         room = lane.room(now=self._clock.now())
         if room.count:
             lane.fetching = True
-            self._tasks.start(self._fetch(lane, room.count))
+            self._store.add(lane.listener.tenant, partial(self._fetch, lane))
         elif room.again_at is not None:
             self._wake(lane, room.again_at)
 
@@ -172,7 +174,12 @@ class Dispatcher:
             lane.alarm_at = None
         self._pump(lane)
 
-    async def _fetch(self, lane: Lane, count: int) -> None:
+    async def _fetch(self, lane: Lane) -> None:
+        count = min(lane.room(now=self._clock.now()).count, FETCH_COUNT)
+        if not count or not self._may_go(lane):  # the lane had to wait for its turn
+            lane.fetching = False
+            self._pump(lane)
+            return
         lane.hungry = False  # what becomes ready while we look says so
         started = perf_counter()
         try:
@@ -209,28 +216,32 @@ class Dispatcher:
 
     def _dispatch(self, lane: Lane) -> None:
         """Send off what is leased, or give it back where that may not be any more."""
-        width = lane.width(now=self._clock.now()) if self._may_go(lane) else 0
+        width = self._width(lane)
         if not width and lane.waiting:
-            untried = [Release(lease.receipt, 0, untried=True) for lease in lane.waiting]
+            untried = list(lane.waiting)
             lane.waiting.clear()
-            for order in untried:
-                lane.leases.pop(order.receipt, None)
             self._tasks.start(self._give_back(lane, untried))
         while lane.waiting and lane.active < width:
-            if self._active >= self._most_active:
-                self._starved[lane.outbox.key] = lane
-                return
             lane.active += 1
-            self._active += 1
-            self._requests.start(self._deliver(lane, lane.waiting.popleft()))
+            self._requests.add(lane.listener.tenant, partial(self._deliver, lane, lane.waiting.popleft()))
 
-    async def _give_back(self, lane: Lane, untried: list[Release]) -> None:
+    def _width(self, lane: Lane) -> int:
+        return lane.width(now=self._clock.now()) if self._may_go(lane) else 0
+
+    async def _give_back(self, lane: Lane, leases: list[Lease]) -> None:
+        untried = [Release(lease.receipt, 0, untried=True) for lease in leases]
+        for order in untried:
+            lane.leases.pop(order.receipt, None)
         try:
             await self._broker.settle(lane.outbox, untried, principal=PRINCIPAL)
         except CourierError as error:  # then their leases end by themselves
             log.warning("%d messages for listener %s were not given back: %s", len(untried), lane.listener.id, error)
 
     async def _deliver(self, lane: Lane, lease: Lease) -> None:
+        if not self._width(lane):  # paused, stopped or tripped while it waited for its turn
+            lane.active -= 1
+            await self._give_back(lane, [lease])
+            return
         try:
             answer = await self._attempt(lane, lease)
         except asyncio.CancelledError:
@@ -239,26 +250,41 @@ class Dispatcher:
             log.exception("a delivery to listener %s could not be made", lane.listener.id)
             answer = FAILED
         lane.active -= 1
-        self._active -= 1
-        if answer is not None:
+        if answer is None:
+            lane.leases.pop(lease.receipt, None)
+        else:
             self._judge.judge(lane, lease, answer, then=self._pump)
         self._dispatch(lane)
         self._pump(lane)
-        if self._starved:
-            self._dispatch(self._starved.pop(next(iter(self._starved))))
 
     async def _attempt(self, lane: Lane, lease: Lease) -> Answer | None:
-        """One request, or None when the lease was lost before it could be made."""
-        listener = lane.listener
-        if lane.leases.get(lease.receipt, 0) - self._clock.now() < LEASE_SPARE_MS:
-            lane.leases.pop(lease.receipt, None)
+        """One request, or None when the lease was lost before it was made or answered."""
+        listener, receipt = lane.listener, lease.receipt
+
+        def may_send() -> bool:
+            return lane.holds(receipt, now=self._clock.now())
+
+        if not may_send():
             return None
         cover = self._cover(lane)
         if isinstance(cover, str):
             return Answer(error=cover)
-        return await self._postman.deliver(
-            listener, cover, lease.message, queue_name=self._queue_name(listener), now=self._clock.now()
-        )
+        name, limit = self._queue_name(listener), asyncio.timeout(None)
+        now, wall = self._clock.now(), self._clock.wall()
+        try:
+            async with limit:
+                lane.requests[receipt] = limit
+                return await self._postman.deliver(
+                    listener, cover, lease.message, queue_name=name, now=now, wall=wall, may_send=may_send
+                )
+        except Withdrawn:
+            return None
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return None
+        finally:
+            lane.requests.pop(receipt, None)
 
     def _cover(self, lane: Lane) -> Envelope | str:
         if lane.cover is None:

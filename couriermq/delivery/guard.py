@@ -2,12 +2,16 @@
 
 A name is resolved, every address is judged, and the address that was judged is the one that is dialled: nothing is
 looked up twice. So it does not matter how a URL spells an address or what its name points to a moment later.
+
+What a tenant is told never has an address that a name resolves to; the server's log has it.
 """
 
 import ipaddress
+import logging
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -17,6 +21,8 @@ from couriermq.core.errors import Invalid
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+log = logging.getLogger(__name__)
 
 URL_CHARS = 2_048
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -62,8 +68,8 @@ _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\\]")
 class Resolver(Protocol):
     """Turns a name into addresses."""
 
-    async def resolve(self, host: str, port: int) -> list[str]:
-        """Every address of the name; raises OSError when there is none."""
+    async def resolve(self, host: str, port: int, *, tenant: str) -> list[str]:
+        """Every address of the name, looked up for a tenant; raises OSError when there is none."""
 
 
 class Refused(Exception):
@@ -71,12 +77,13 @@ class Refused(Exception):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where a request goes: what a URL says, taken apart."""
+    """Where a request goes: what a URL says, taken apart, and for which tenant."""
 
     scheme: str
     host: str
     port: int
     path: str
+    tenant: str = ""
 
     @property
     def authority(self) -> str:
@@ -86,53 +93,85 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Guard:
-    """Judges addresses by the ranges above and the operator's own list of networks."""
+    """Judges addresses by the ranges above, the operator's own list of networks, and what a tenant has beside it."""
 
-    def __init__(self, resolver: Resolver, allow: Sequence[Network] = ()) -> None:
+    def __init__(
+        self,
+        resolver: Resolver,
+        allow: Sequence[Network] = (),
+        *,
+        allow_of: Callable[[str], Sequence[str]] = lambda tenant: (),
+        blocked_ports: Iterable[int] = (),
+    ) -> None:
         self._resolver = resolver
         self._allow = tuple(allow)
+        self._allow_of = allow_of
+        self._blocked_ports = frozenset(blocked_ports)
 
-    def check_url(self, url: str, *, field: str = "url") -> Target:
+    def check_url(self, url: str, *, tenant: str = "", field: str = "url") -> Target:
         """Take a URL apart; raises Invalid with a sentence where it can never be delivered to."""
         try:
-            target = read_url(url)
+            target = msgspec.structs.replace(read_url(url), tenant=tenant)
+            self.check_port(target.port)
             if (literal := literal_address(target.host)) is not None:
-                self.check(literal)
-            elif _is_this_machine(target.host) and not self._allows_loopback():
+                self.check(literal, tenant=tenant)
+            elif _is_this_machine(target.host) and not self._allows_loopback(tenant):
                 raise Refused(f"{target.host} is this machine itself; delivery_allow lists what may be delivered to")
         except Refused as error:
             raise Invalid(str(error), field=field) from None
         return target
 
-    def check(self, address: Address) -> None:
+    def check_port(self, port: int) -> None:
+        """Raise Refused for a port of a service that is not meant to be called by HTTP."""
+        if port in self._blocked_ports:
+            raise Refused(f"port {port} is one that nothing is delivered to; use another port")
+
+    def check(self, address: Address, *, tenant: str = "") -> None:
         """Raise Refused unless the address is public or allowed."""
         judged = canonical(address)
-        if any(judged in network for network in self._allow if network.version == judged.version):
+        if any(judged in network for network in self._allowed(tenant) if network.version == judged.version):
             return
         if reason := refusal(judged):
             raise Refused(f"{address} is {reason}; delivery_allow lists the networks that may be delivered to")
 
     async def addresses(self, target: Target) -> list[str]:
         """The addresses to dial, each of them judged; raises Refused when none may be, OSError when none is found."""
+        self.check_port(target.port)
         if (literal := literal_address(target.host)) is not None:
-            self.check(literal)
+            self.check(literal, tenant=target.tenant)
             return [str(literal)]
-        good, refused = [], None
-        for text in await self._resolver.resolve(target.host, target.port):
-            try:
-                address = ipaddress.ip_address(text)
-                self.check(address)
-                good.append(str(address))
-            except ValueError:
-                refused = Refused(f"{target.host} has the address {text!r}, which nobody can read")
-            except Refused as error:
-                refused = Refused(f"{target.host} points to {error}")
+        found = await self._resolver.resolve(target.host, target.port, tenant=target.tenant)
+        good = [str(address) for text in found if (address := self._judged(text, target)) is not None]
+        if not found:
+            raise OSError(f"{target.host} has no address")
         if not good:
-            raise refused or OSError(f"{target.host} has no address")
+            raise Refused(f"{target.host} resolves to an address that is not allowed")
         return good
 
-    def _allows_loopback(self) -> bool:
-        return any(network.is_loopback for network in self._allow)
+    def _judged(self, text: str, target: Target) -> Address | None:
+        """The address, unless nothing may be delivered to it: only the operator learns why."""
+        try:
+            address = ipaddress.ip_address(text)
+            self.check(address, tenant=target.tenant)
+        except ValueError:
+            log.warning("%s of tenant %s has the unreadable address %r", target.host, target.tenant, text)
+        except Refused as error:
+            log.warning("nothing is delivered to %s of tenant %s: %s", target.host, target.tenant, error)
+        else:
+            return address
+        return None
+
+    def _allowed(self, tenant: str) -> tuple[Network, ...]:
+        return (*self._allow, *networks(tuple(self._allow_of(tenant))))
+
+    def _allows_loopback(self, tenant: str) -> bool:
+        return any(network.is_loopback for network in self._allowed(tenant))
+
+
+@lru_cache(maxsize=1_000)
+def networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    """Networks as the settings write them; raises ValueError for one that is none."""
+    return tuple(ipaddress.ip_network(text) for text in texts)
 
 
 def _is_this_machine(host: str) -> bool:

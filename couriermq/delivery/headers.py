@@ -64,9 +64,12 @@ def fixed_lines(headers: Mapping[str, str], authorization: str | None) -> bytes:
     return "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode("ascii")
 
 
-def message_lines(message: Message, secrets: tuple[Secret, ...], *, now: int) -> bytes:
-    """The lines of one attempt: what the body is, and the proof of whom it comes from."""
-    message_id, timestamp = header_id(message.id), now // 1_000
+def message_lines(message: Message, secrets: tuple[Secret, ...], *, now: int, wall: int) -> bytes:
+    """The lines of one attempt: what the body is, and the proof of whom it comes from.
+
+    Receivers compare the timestamp with the time of day, so it is the wall clock's; secrets expire by Courier's clock.
+    """
+    message_id, timestamp = header_id(message.id), wall // 1_000
     signed = signature(secrets, message_id, timestamp, message.body, now=now)
     kind = message.content_type
     return b"Content-Type: %b\r\nwebhook-id: %b\r\nwebhook-timestamp: %d\r\n%b%b" % (

@@ -1,10 +1,11 @@
 """A listener in action: what is under way to it, and how much it may take next."""
 
+import asyncio
 from collections import deque
 
 import msgspec
 
-from couriermq.core.model import Lease, Listener, ListenerState, Queue, Settlement
+from couriermq.core.model import SECOND, Lease, Listener, ListenerState, Queue, Settlement
 from couriermq.delivery.breaker import CLOSED, Breaker
 from couriermq.delivery.envelope import Envelope
 from couriermq.delivery.model import Answer, DeliveryAttempt
@@ -13,6 +14,8 @@ from couriermq.delivery.pace import Pace
 FAST_MS = 100.0
 """To a receiver that answers within this messages are leased ahead, so that no delivery waits for the store."""
 MOST_AHEAD = 500
+LEASE_SPARE_MS = SECOND
+"""A request begins only while its lease lasts for at least this, and ends when no more than this is left."""
 SHARE = 0.2
 """How much the newest measurement counts."""
 
@@ -32,8 +35,8 @@ class Lane:
 
     __slots__ = (
         "active", "alarm_at", "breaker", "cover", "fetch_ms", "fetching", "held_until", "hungry", "latency_ms",
-        "leases", "listener", "outbox", "pace", "renewing", "settling", "unsettled", "used",
-        "waiting",
+        "leases", "listener", "outbox", "pace", "renewing", "requests", "settling", "unsettled",
+        "used", "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: Listener, outbox: Queue) -> None:
@@ -50,6 +53,8 @@ class Lane:
         self.waiting: deque[Lease] = deque()
         self.leases: dict[str, int] = {}
         """By receipt, until when each message is held that is not yet settled."""
+        self.requests: dict[str, asyncio.Timeout] = {}
+        """By receipt, what ends the request that is under way."""
         self.renewing = False
         self.unsettled: list[tuple[Settlement, DeliveryAttempt]] = []
         self.settling = False
@@ -64,6 +69,16 @@ class Lane:
         if listener.state is ListenerState.ACTIVE and self.listener.state is not ListenerState.ACTIVE:
             self.breaker, self.held_until = CLOSED, 0
         self.listener, self.outbox, self.cover = listener, outbox, None
+
+    def holds(self, receipt: str, *, now: int) -> bool:
+        """Whether the lease has time left to send a request in."""
+        return self.leases.get(receipt, 0) - now >= LEASE_SPARE_MS
+
+    def lose(self, receipt: str) -> None:
+        """The lease has ended, or is about to: another node may deliver the message, so no request may go on."""
+        self.leases.pop(receipt, None)
+        if (request := self.requests.pop(receipt, None)) is not None:
+            request.reschedule(0)
 
     def learn(self, answer: Answer) -> None:
         """Remember how quick the receiver is."""

@@ -81,7 +81,7 @@ class LivenessChecks:
 
     async def _check(self, listener: Listener, url: str) -> None:
         async with self._room:
-            answer = await self._ask(url)
+            answer = await self._ask(url, listener.tenant)
         if listener.id not in self._listeners:
             return
         health = rules.after_check(self._book.of(listener), answer, now=self._clock.now())
@@ -90,9 +90,9 @@ class LivenessChecks:
         self._dispatcher.checked(listener, alive=alive, down=down)
         self._set(listener.id, url, self._interval_ms)
 
-    async def _ask(self, url: str) -> Answer:
+    async def _ask(self, url: str, tenant: str) -> Answer:
         try:
-            target = self._guard.check_url(url)
+            target = self._guard.check_url(url, tenant=tenant)
         except Invalid as error:
             return Answer(error=str(error))
         head = f"GET {target.path} HTTP/1.1\r\nHost: {target.authority}\r\nUser-Agent: {USER_AGENT}\r\n\r\n"

@@ -1,6 +1,7 @@
 """Leases of deliveries are short and made longer while they are needed, so that those of a node that dies end soon."""
 
 import logging
+from functools import partial
 
 from couriermq.broker import Broker
 from couriermq.clock import Clock
@@ -9,8 +10,8 @@ from couriermq.core.limits import BATCH_COUNT
 from couriermq.core.model import SECOND, Extend, Lease
 from couriermq.delivery.alarms import Alarms
 from couriermq.delivery.book import PRINCIPAL
-from couriermq.delivery.lane import Lane
-from couriermq.delivery.tasks import Tasks
+from couriermq.delivery.fairness import FairWork
+from couriermq.delivery.lane import LEASE_SPARE_MS, Lane
 
 LEASE_MS = 10 * SECOND
 RETRY_MS = SECOND
@@ -21,11 +22,11 @@ log = logging.getLogger(__name__)
 class Renewals:
     """`hold` what was leased; what is settled or given back is dropped from the lane's `leases` by whoever does it."""
 
-    def __init__(self, broker: Broker, clock: Clock, alarms: Alarms, tasks: Tasks) -> None:
+    def __init__(self, broker: Broker, clock: Clock, alarms: Alarms, store: FairWork) -> None:
         self._broker = broker
         self._clock = clock
         self._alarms = alarms
-        self._tasks = tasks
+        self._store = store
 
     def hold(self, lane: Lane, leases: list[Lease]) -> None:
         for lease in leases:
@@ -39,15 +40,18 @@ class Renewals:
 
     def _due(self, lane: Lane) -> None:
         if lane.leases:
-            self._tasks.start(self._renew(lane))
+            self._store.add(lane.listener.tenant, partial(self._renew, lane))
         else:
             lane.renewing = False
 
     async def _renew(self, lane: Lane) -> None:
-        """Make longer what is half over; the others have their turn at the next ring."""
+        """Make longer what would have less than a quarter left at the next ring, which is half a lease from now."""
         span, now = lease_ms(lane), self._clock.now()
         wait_ms = span // 2
-        old = [receipt for receipt, expires_at in lane.leases.items() if expires_at - now <= span // 2]
+        old = [receipt for receipt, expires_at in lane.leases.items() if expires_at - now <= span * 3 // 4]
+        if old:
+            first = min(lane.leases[receipt] for receipt in old)
+            self._alarms.set(first - LEASE_SPARE_MS + 1, lambda: self._lose_ended(lane))
         for start in range(0, len(old), BATCH_COUNT):
             if not await self._extend(lane, old[start : start + BATCH_COUNT], span):
                 wait_ms = min(wait_ms, RETRY_MS)
@@ -65,10 +69,16 @@ class Renewals:
             return False
         for receipt, outcome in zip(receipts, outcomes, strict=True):
             if isinstance(outcome, CourierError):
-                lane.leases.pop(receipt, None)
+                lane.lose(receipt)
             elif receipt in lane.leases and outcome.expires_at is not None:
                 lane.leases[receipt] = outcome.expires_at
         return True
+
+    def _lose_ended(self, lane: Lane) -> None:
+        """Stop deliveries whose leases could not be made longer in time, before another node begins with them."""
+        now = self._clock.now()
+        for receipt in [each for each in lane.requests if not lane.holds(each, now=now)]:
+            lane.lose(receipt)
 
 
 def lease_ms(lane: Lane) -> int:
