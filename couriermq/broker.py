@@ -6,11 +6,12 @@ the error that the item alone would have raised.
 """
 
 import contextlib
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from couriermq.admission import Admission
 from couriermq.catalog import Catalog
 from couriermq.clock import Clock
 from couriermq.core import limits
@@ -34,13 +35,14 @@ from couriermq.core.model import (
     Settlement,
 )
 from couriermq.core.routing import matches
-from couriermq.storage.base import EventLog, Filter, Parcel, RoutesChanged, Span, Store
+from couriermq.pacing import in_steps
+from couriermq.storage.base import EventLog, Filter, Moved, Parcel, RoutesChanged, Span, Store
 from couriermq.waiting import Arrivals
 
 T = TypeVar("T")
 
-CHUNK = 1_000
-"""How many messages a purge or a move takes at a time, so that nobody else waits for long."""
+COUNTED_MS = 1_000
+"""For so long the counters of many queues are given out as they were read."""
 
 
 class Broker:
@@ -54,6 +56,8 @@ class Broker:
         self._catalog = catalog
         self._clock = clock
         self._arrivals = arrivals
+        self._counted = _Counted(0, {})
+        self.admission = Admission()
 
     # -- in ---------------------------------------------------------------------------------------------------
 
@@ -74,8 +78,10 @@ class Broker:
         while True:
             copies = self._all_copies(parcels)
             every = [*parcels, *copies] if copies else parcels
+            held = _weight(parcels)
             try:
-                outcomes = await self._store.send(every, now=now, principal=principal, events=events)
+                async with self.admission.of(held + _weight(copies), held=held):
+                    outcomes = await self._store.send(every, now=now, principal=principal, events=events)
             except RoutesChanged:
                 if events:  # an exchange's: where its copies go may have changed, too
                     raise
@@ -83,8 +89,11 @@ class Broker:
             return outcomes[: len(parcels)] if copies else outcomes
 
     def _all_copies(self, parcels: Sequence[Parcel]) -> list[Parcel]:
-        queues = {parcel.queue.id: parcel.queue for parcel in parcels}
-        if not any(map(self._catalog.listeners_of, queues.values())):
+        has_listeners = self._catalog.has_listeners
+        if len(parcels) == 1:
+            if not has_listeners(parcels[0].queue):
+                return []
+        elif not any(map(has_listeners, {parcel.queue.id: parcel.queue for parcel in parcels}.values())):
             return []
         return [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel)]
 
@@ -257,17 +266,39 @@ class Broker:
     async def counters(self, queue: Queue) -> Counters:
         return await self._store.counters(queue, now=self._clock.now())
 
-    async def purge(self, queue: Queue, *, principal: str) -> int:
-        """Remove every message that is in the queue now, whatever its state; returns how many."""
-        upto_seq = await self._store.last_seq(queue)
-        after, total = None, 0
-        while True:
-            step = await self._store.purge(
-                queue, upto_seq=upto_seq, after=after, limit=CHUNK, now=self._clock.now(), principal=principal
+    async def counters_of(self, queues: Sequence[Queue]) -> dict[int, Counters]:
+        """The counters of many queues by their keys, at most COUNTED_MS old; a queue that is gone is left out."""
+        now, counted = self._clock.now(), self._counted
+        if counted.at <= now - COUNTED_MS or counted.at > now:
+            counted = self._counted = _Counted(now, {})
+        if missing := [queue for queue in queues if queue.key not in counted.counters]:
+            counted.counters.update(await self._store.counters_of(missing, now=now))
+        return {queue.key: counted.counters[queue.key] for queue in queues if queue.key in counted.counters}
+
+    async def last_seq(self, queue: Queue) -> int:
+        """The seq of the newest message: what is sent from now on has a higher one."""
+        return await self._store.last_seq(queue)
+
+    async def purge(
+        self,
+        queue: Queue,
+        *,
+        principal: str,
+        upto_seq: int | None = None,
+        told: Callable[[int], Awaitable[None]] | None = None,
+    ) -> int:
+        """Remove every message up to a seq, or that is in the queue now, whatever its state; returns how many.
+
+        It takes as long as the queue is; `told` hears after each step how many messages are gone.
+        """
+        last_seq = await self.last_seq(queue) if upto_seq is None else upto_seq
+
+        def step(after: str | None, limit: int) -> Awaitable[Moved]:
+            return self._store.purge(
+                queue, upto_seq=last_seq, after=after, limit=limit, now=self._clock.now(), principal=principal
             )
-            after, total = step.next, total + step.count
-            if after is None:
-                return total
+
+        return await in_steps(step, told=told)
 
     async def remove(self, queue: Queue, seqs: Sequence[int], *, principal: str) -> list[int]:
         """Remove chosen messages, whatever their state; returns the seqs that were there."""
@@ -304,22 +335,21 @@ class Broker:
         if target is not None and source.key == target.key:
             raise Invalid("a queue's messages cannot be moved to itself", field="target")
         upto_seq = await self._store.last_seq(source)
-        after, total = None, 0
-        while True:
-            step = await self._store.move(
+
+        def step(after: str | None, limit: int) -> Awaitable[Moved]:
+            return self._store.move(
                 source,
                 target,
                 seqs=seqs,
                 upto_seq=upto_seq,
                 after=after,
-                limit=CHUNK,
+                limit=limit,
                 kind=kind,
                 now=self._clock.now(),
                 principal=principal,
             )
-            after, total = step.next, total + step.count
-            if after is None:
-                return total
+
+        return await in_steps(step)
 
     # -- journal ----------------------------------------------------------------------------------------------
 
@@ -352,6 +382,21 @@ class _Journals:
 
     async def offset_at(self, at: int, shard: int = 0) -> int:
         return await self._store.journals()[shard].offset_at(at)
+
+
+class _Counted(NamedTuple):
+    """Counters that were read since an instant."""
+
+    at: int
+    counters: dict[int, Counters]
+
+
+def _weight(parcels: Iterable[Parcel]) -> int:
+    """The bytes of parcels."""
+    return sum(
+        limits.weight_of(draft.body, draft.attributes) if (draft := parcel.draft).attributes else len(draft.body)
+        for parcel in parcels
+    )
 
 
 def only(outcomes: Sequence[T | CourierError]) -> T:

@@ -21,6 +21,9 @@ class Clock(Protocol):
     async def sleep_until(self, at: int) -> None:
         """Return once `now()` has reached `at`."""
 
+    def wall(self) -> int:
+        """Epoch milliseconds of the system's clock as it is set now, for others to compare with theirs."""
+
     def random_bytes(self, count: int) -> bytes: ...
 
 
@@ -40,6 +43,9 @@ class SystemClock:
         while (remaining_ms := at - self.now()) > 0:  # noqa: ASYNC110 -- no poll: one sleep, unless it wakes early
             await asyncio.sleep(remaining_ms / 1_000)
 
+    def wall(self) -> int:
+        return time.time_ns() // 1_000_000
+
     def random_bytes(self, count: int) -> bytes:
         return secrets.token_bytes(count)
 
@@ -57,6 +63,7 @@ class FakeClock:
         self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._dice = itertools.count(seed)
+        self.wall_ahead_ms = 0
 
     def now(self) -> int:
         return self._now
@@ -74,6 +81,9 @@ class FakeClock:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             heapq.heappush(self._sleepers, (at, next(self._order), future))
             await future
+
+    def wall(self) -> int:
+        return self._now + self.wall_ahead_ms
 
     def random_bytes(self, count: int) -> bytes:
         return next(self._dice).to_bytes(count, "big")

@@ -38,7 +38,8 @@ class Stages:
         for chunk in self._chunks(target, drafts, principal):
             chunks.append(chunk)
             await asyncio.sleep(0)  # others have their turn
-        await self._store.stage(target.id, stage=stage, part=part, chunks=chunks, now=self._clock.now())
+        async with self._broker.admission.of(sum(len(chunk.parcels) for chunk in chunks)):
+            await self._store.stage(target.id, stage=stage, part=part, chunks=chunks, now=self._clock.now())
 
     def _chunks(self, target: Target, drafts: Sequence[Draft], principal: str) -> Iterator[Chunk]:
         for first in range(0, len(drafts), CHUNK):

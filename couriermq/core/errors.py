@@ -9,7 +9,7 @@ CourierError
 ├── NotFound
 │   ├── TenantNotFound · QueueNotFound · ExchangeNotFound · BindingNotFound
 │   ├── MessageNotFound · CredentialNotFound · ListenerNotFound · RecordNotFound · CursorNotFound · ShardNotFound
-│   ├── JobNotFound · StageNotFound · PublicationNotFound
+│   ├── JobNotFound · StageNotFound · PublicationNotFound · PurgeNotFound
 │   └── ClaimGone        the claim is over, or was never made
 ├── Conflict
 │   ├── AlreadyExists    the name is taken
@@ -18,8 +18,10 @@ CourierError
 │   ├── Fenced           the job was opened again elsewhere
 │   └── LeaseLost        the lease ended, or the message was settled
 ├── Unauthenticated      no credential, or one that we do not know
+│   └── CredentialEnded  a credential that we know, but that is disabled or has expired
 ├── Forbidden            a good credential without the scope
 ├── TooManyRequests      over the credential's limit; `retry_after_ms` says when
+│   └── Throttled        after too many wrong credentials; this one was not looked at
 ├── OffsetGone           the journal no longer holds that offset
 └── Unavailable          the store cannot take writes now; `retry_after_ms` says when to try again
 
@@ -129,6 +131,12 @@ class PublicationNotFound(NotFound):
     noun = "publication"
 
 
+class PurgeNotFound(NotFound):
+    """The queue was never purged."""
+
+    noun = "purge of a queue"
+
+
 class ClaimGone(NotFound):
     def __init__(self, job: str, number: int) -> None:
         CourierError.__init__(
@@ -181,6 +189,10 @@ class Unauthenticated(CourierError):
         super().__init__(sentence)
 
 
+class CredentialEnded(Unauthenticated):
+    """The caller has proved who it is, but may not get in any more; such a call is no guess."""
+
+
 class Forbidden(CourierError):
     def __init__(self, action: str, target: str) -> None:
         super().__init__(f"this credential may not {action} {target}")
@@ -191,6 +203,12 @@ class Forbidden(CourierError):
 class TooManyRequests(CourierError):
     def __init__(self, retry_after_ms: int) -> None:
         super().__init__(f"too many requests; try again in {retry_after_ms} ms")
+        self.retry_after_ms = retry_after_ms
+
+
+class Throttled(TooManyRequests):
+    def __init__(self, retry_after_ms: int) -> None:
+        CourierError.__init__(self, f"too many wrong credentials from this address; try again in {retry_after_ms} ms")
         self.retry_after_ms = retry_after_ms
 
 

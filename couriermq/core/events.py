@@ -48,6 +48,16 @@ class EventKind(StrEnum):
     RECORD_CHANGED = "record_changed"
     RECORD_DELETED = "record_deleted"
 
+    SIGNED_IN = "signed_in"
+    DENIED = "denied"
+    SECRET_READ = "secret_read"  # noqa: S105 - the name of a kind
+
+
+AUDIT_KINDS = frozenset({EventKind.SIGNED_IN, EventKind.DENIED, EventKind.SECRET_READ})
+"""What only root and callers with the scope `audit` may read."""
+CHANGE_KINDS = frozenset(kind for kind in EventKind if kind.endswith(("_added", "_changed", "_deleted")))
+"""Changes of the control plane."""
+
 
 class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One change. The journal stores the fields in this order: append new ones, never reorder.

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 
 from couriermq.core.errors import BodyTooLarge, CourierError, Invalid
 from couriermq.core.model import DAY, MINUTE, SECOND, Draft, Queue, QueueSettings
@@ -14,6 +15,12 @@ LEASE_MS = DAY
 DELAY_MS = 366 * DAY
 RETENTION_MS = 3_660 * DAY
 BODY_BYTES = 64 * 1024 * 1024
+RESPONSE_BYTES = 8 * 1024 * 1024
+"""Bodies and attributes in one response, unless a single message is larger."""
+COMMIT_BYTES = 16 * 1024 * 1024
+"""Bodies and attributes that the store writes, or gives out, at one time, unless a single order is larger."""
+WAITING_BYTES = 256 * 1024 * 1024
+"""Bodies and attributes of all sends that wait for the store; a send beyond that is refused."""
 ATTEMPTS = 100_000
 ID_CHARS = 256
 GROUP_CHARS = 128
@@ -24,6 +31,7 @@ CLAIM_COUNT = 1_000_000
 STAGE_COUNT = 10_000
 """Messages in one part of a stage."""
 PUBLISHED_STAGES = 10_000
+NETWORK_COUNT = 100
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,125}[A-Za-z0-9._-])?", re.ASCII)
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
@@ -37,6 +45,32 @@ SETTING_RANGES: dict[str, tuple[int, int]] = {
     "retry_delay_ms": (0, DELAY_MS),
     "max_body_bytes": (1, BODY_BYTES),
 }
+
+
+class Room:
+    """The bytes that are left in a response. The first item always fits, every further one only within the limit."""
+
+    def __init__(self, limit: int = RESPONSE_BYTES) -> None:
+        self._left = limit
+        self._is_empty = True
+
+    def takes(self, size: int) -> bool:
+        """Whether an item fits; if so, its bytes are used. After the first refusal nothing fits any more."""
+        if size > self._left and not self._is_empty:
+            self._left = -1
+            return False
+        self._is_empty = False
+        self._left -= size
+        return True
+
+
+def weight_of(body: bytes, attributes: Mapping[str, object]) -> int:
+    """What a message counts for in a byte limit: its body and its attributes."""
+    if not attributes:
+        return len(body)
+    return len(body) + sum(
+        len(name) + (len(value) if isinstance(value, str) else 8) for name, value in attributes.items()
+    )
 
 
 def check_name(name: str) -> None:

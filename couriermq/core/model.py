@@ -58,6 +58,8 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     created_at: int
     aliases: dict[str, str] = {}
+    delivery_allow: tuple[str, ...] = ()
+    """Networks that its listeners may be in, beside those that the server's setting allows to everybody."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -409,6 +411,12 @@ class Action(StrEnum):
     BROWSE = "browse"
     MANAGE = "manage"
     STATS = "stats"
+    AUDIT = "audit"
+    """Only of the whole tenant, and only where it is granted by name."""
+
+
+USES = (Action.SEND, Action.RECEIVE, Action.BROWSE, Action.MANAGE, Action.STATS)
+"""What a credential may do unless its scopes say otherwise."""
 
 
 class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -418,6 +426,13 @@ class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queues: tuple[str, ...] = ("*",)
 
 
+class OldSecret(msgspec.Struct, frozen=True):
+    """A secret that was replaced and is good until `expires_at`."""
+
+    secret_hash: bytes
+    expires_at: int
+
+
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """A way into one tenant. The secret itself is shown once and kept only as `secret_hash`."""
 
@@ -425,13 +440,28 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     name: str
     secret_hash: bytes
-    scopes: tuple[Scope, ...] = tuple(Scope(action) for action in Action)
+    scopes: tuple[Scope, ...] = tuple(Scope(action) for action in USES)
+    dialect_scopes: dict[str, tuple[str, ...]] = {}
+    """Not empty: only these dialects may be used, and in each of them only these of its own scopes."""
+    dialect_facts: dict[str, Json] = {}
+    """By dialect: what it keeps of the credential. Only that dialect reads and writes it."""
     enabled: bool = True
     expires_at: int | None = None
     requests_per_second: float | None = None
     annotations: dict[str, Json] = {}
     created_at: int = 0
     changed_at: int = 0
+    old_secrets: tuple[OldSecret, ...] = ()
+    """Newest first."""
+
+    @property
+    def old_secret_expires_at(self) -> int | None:
+        """When the last of the replaced secrets ends, or has ended."""
+        return max((old.expires_at for old in self.old_secrets), default=None)
+
+    def secret_hashes(self, now: int) -> tuple[bytes, ...]:
+        """The hashes of the secrets that are good now, the newest first."""
+        return (self.secret_hash, *(old.secret_hash for old in self.old_secrets if old.expires_at > now))
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

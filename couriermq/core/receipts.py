@@ -21,6 +21,9 @@ _RECEIPT = struct.Struct(">IQI")  # queue key, seq, lease number
 _REF = struct.Struct(">IQ4x")
 _ID = struct.Struct(">Q8x")
 _ID_DIGITS = 2 * _BLOCK
+_SEQ_END = 2**64
+IDS_AHEAD = 64
+"""How many message ids are made at once where messages come one after the other."""
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _PLAIN = bytes.maketrans(b"-_+/=", b"+/***")  # a second spelling of the same token becomes none
@@ -85,6 +88,7 @@ class Sealer:
         self._receipts = _Seal(key, b"receipt", tag_bytes=14)
         self._refs = _Seal(key, b"ref", tag_bytes=11)
         self._ids = _Blocks(key, b"id")  # without a tag: eight bytes that must be zero prove it
+        self._ahead: tuple[int, list[str]] = (0, [])
 
     def receipt(self, queue_key: int, seq: int, lease_no: int) -> str:
         return self.receipts([(queue_key, seq, lease_no)])[0]
@@ -121,8 +125,17 @@ class Sealer:
         return None if raw is None else seal.open(raw)
 
     def message_id(self, seq: int) -> str:
-        """32 hex digits that lead back to `seq`, so that a minted id needs no index."""
-        return self.message_ids([seq])[0]
+        """32 hex digits that lead back to `seq`, so that a minted id needs no index.
+
+        One call of the cipher costs about as much for many blocks as for one. So a seq that follows the last one has
+        the ids of the next ones made with it.
+        """
+        first, ids = self._ahead
+        end = first + len(ids)
+        if not first <= seq < end:
+            count = min(IDS_AHEAD, _SEQ_END - seq) if seq == end else 1
+            first, ids = self._ahead = seq, self.message_ids(range(seq, seq + count))
+        return ids[seq - first]
 
     def message_ids(self, seqs: Sequence[int]) -> list[str]:
         """The id of each."""

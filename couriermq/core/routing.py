@@ -7,6 +7,7 @@ import msgspec
 
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Attribute, Attributes, Json, Matcher, Rule, RuleType
+from couriermq.core.parsing import UNREADABLE, whole_number
 
 VALUES = 150
 _STEP = re.compile(r"[^.\[\]]+")
@@ -31,8 +32,8 @@ def _value(name: str, attributes: Attributes, document: Json) -> Attribute | Non
         return attributes.get(name)
     found = document
     for step in _STEP.findall(name[2:]):
-        if isinstance(found, list) and step.isdecimal() and int(step) < len(found):
-            found = found[int(step)]
+        if isinstance(found, list) and (index := whole_number(step)) is not None and index < len(found):
+            found = found[index]
         elif isinstance(found, dict):
             found = found.get(step)
         else:
@@ -43,7 +44,7 @@ def _value(name: str, attributes: Attributes, document: Json) -> Attribute | Non
 def _document(body: bytes) -> Json:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

@@ -114,7 +114,7 @@ class Past:
                 if not entries:
                     raise OffsetGone(offset, stop)  # cannot be; but a stream must never end early as if it were whole
                 offset = entries[-1].offset + 1
-                if chosen := [entry for entry in entries if selection.takes(entry.event)]:
+                if chosen := selection.choose(entries):
                     yield arrow.batch(chosen, columns)
             else:
                 end = min(stop, segment.end)

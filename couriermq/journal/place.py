@@ -54,29 +54,29 @@ class LocalPlace:
     """A folder. pyarrow is not needed to look into it, so a server starts without."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def __str__(self) -> str:
-        return str(self._folder)
+        return str(self.folder)
 
     def list(self) -> list[tuple[str, int]]:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        return [(entry.name, entry.stat().st_size) for entry in os.scandir(self._folder) if _is_segment(entry.name)]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return [(entry.name, entry.stat().st_size) for entry in os.scandir(self.folder) if _is_segment(entry.name)]
 
     def sweep(self) -> None:
-        for torn in self._folder.glob(f".*{_HIDDEN}"):
+        for torn in self.folder.glob(f".*{_HIDDEN}"):
             torn.unlink(missing_ok=True)
 
     def create(self, working_name: str) -> Draft:
-        return _LocalDraft(self._folder, f".{working_name}{_HIDDEN}")
+        return _LocalDraft(self.folder, f".{working_name}{_HIDDEN}")
 
     def open(self, name: str) -> Any:
         import pyarrow as pa  # noqa: PLC0415
 
-        return pa.OSFile(str(self._folder / name))
+        return pa.OSFile(str(self.folder / name))
 
     def delete(self, name: str) -> None:
-        (self._folder / name).unlink(missing_ok=True)
+        (self.folder / name).unlink(missing_ok=True)
 
 
 class _LocalDraft:

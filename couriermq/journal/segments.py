@@ -85,8 +85,12 @@ class SegmentWriter:
         return size
 
     def close(self) -> None:
+        """Write the end of the file, and give the memory that all of it took back to the system."""
+        import pyarrow as pa  # noqa: PLC0415
+
         self._flush()
         self._writer.close()
+        pa.default_memory_pool().release_unused()
 
     def _flush(self) -> None:
         import pyarrow as pa  # noqa: PLC0415

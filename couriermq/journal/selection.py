@@ -1,38 +1,61 @@
 """Which events a reader wants, asked of events and of columns alike."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from couriermq.core.events import Event
+from couriermq.core.events import AUDIT_KINDS, Entry, Event
+from couriermq.journal import view
+from couriermq.journal.view import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """No tenant, no queues or no kinds mean all of them; a queue is meant by its name or its id."""
+    """No tenant, no queues or no kinds mean all of them; a queue is meant by its name or its id.
+
+    `view` limits what the reader may see; None is a reader who may see everything.
+    """
 
     tenant: str | None = None
     queues: frozenset[str] = frozenset()
     kinds: frozenset[str] = frozenset()
+    view: View | None = None
+    audit: bool = False
+    """Whether a reader of one tenant gets its audit events; a reader of all tenants does."""
 
     @property
     def is_all(self) -> bool:
-        return self.tenant is None and not self.queues and not self.kinds
+        return self.tenant is None and not self.queues and not self.kinds and self.view is None
+
+    def choose(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """The entries that are asked for, each as the reader may see it."""
+        if self.is_all:
+            return entries
+        chosen = [entry for entry in entries if self.takes(entry.event)]
+        return chosen if self.view is None else self.view.show(chosen)
 
     def takes(self, event: Event) -> bool:
         return (
             (self.tenant is None or event.tenant == self.tenant)
+            and (self._shows_audit or event.kind not in AUDIT_KINDS)
             and (not self.kinds or event.kind in self.kinds)
             and (not self.queues or event.queue in self.queues or event.queue_id in self.queues)
         )
 
     @property
+    def _shows_audit(self) -> bool:
+        return self.audit or self.tenant is None
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that `filter` looks at."""
-        asked = ((self.tenant, ("tenant",)), (self.kinds, ("kind",)), (self.queues, ("queue_id", "queue")))
-        return tuple(name for wanted, names in asked if wanted for name in names)
+        kinds = self.kinds or not self._shows_audit
+        asked = ((self.tenant, ("tenant",)), (kinds, ("kind",)), (self.queues, ("queue_id", "queue")))
+        names = [name for wanted, names in asked if wanted for name in names]
+        return tuple(dict.fromkeys([*names, *(view.COLUMNS if self.view is not None else ())]))
 
     def filter(self, table: "pa.Table") -> "pa.Table":
         import pyarrow as pa  # noqa: PLC0415
@@ -44,10 +67,13 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         masks = []
         if self.tenant is not None:
             masks.append(among("tenant", frozenset({self.tenant})))
+        if not self._shows_audit:
+            masks.append(pc.invert(among("kind", frozenset(AUDIT_KINDS))))
         if self.kinds:
             masks.append(among("kind", self.kinds))
         if self.queues:
             masks.append(pc.or_(among("queue", self.queues), among("queue_id", self.queues)))
         for mask in masks[1:]:
             masks[0] = pc.and_(masks[0], mask)
-        return table.filter(masks[0]) if masks else table
+        chosen = table.filter(masks[0]) if masks else table
+        return chosen if self.view is None else self.view.filter(chosen)

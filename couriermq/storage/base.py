@@ -32,6 +32,11 @@ from couriermq.core.model import (
 )
 from couriermq.core.sharding import Relocation, Shard, ShardFigures
 
+SWEEP_COUNT = 200
+"""Messages of a deleted queue that one step removes."""
+SWEEP_MS = 20
+"""From one such step to the next, so that other work goes on between them."""
+
 
 class Directory(Protocol):
     """Who tells the store what a queue's settings are now; a queue that was deleted is None."""
@@ -197,7 +202,10 @@ class Store(Protocol):
     async def receive(
         self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
     ) -> list[Lease]:
-        """Lease up to `limit` ready messages; of a FIFO queue at most `group_limit` of each group."""
+        """Lease up to `limit` ready messages; of a FIFO queue at most `group_limit` of each group.
+
+        Together they fit `limits.Room`. Where that leaves ready messages behind, `Signals.ready` is called again.
+        """
 
     async def settle(
         self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
@@ -238,11 +246,17 @@ class Store(Protocol):
 
     async def counters(self, queue: Queue, *, now: int) -> Counters: ...
 
+    async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
+        """The counters of many queues by their keys, in few round trips; a queue that is gone is left out."""
+
     async def last_seq(self, queue: Queue) -> int:
         """The seq of the newest message that was ever sent where the queue is."""
 
     async def advance(self, *, now: int) -> int | None:
-        """Apply what time has done to every queue; returns when there is more to do, if ever. Callers take turns."""
+        """Apply what time has done to every queue; returns when there is more to do, if ever. Callers take turns.
+
+        Of the messages of a deleted queue, one call removes no more than SWEEP_COUNT.
+        """
 
     # -- claims -----------------------------------------------------------------------------------------------
 

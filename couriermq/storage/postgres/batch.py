@@ -276,7 +276,7 @@ class Batch:
                 self._tx, [one for _, one in chosen], self._sealer, self._early, self._lease_nos
             )
             for (index, _), leases in zip(chosen, parts, strict=True):
-                self._outcomes[index] = leases
+                self._outcomes[index] = AGAIN if leases is None else leases
 
     async def _tell_dues(self) -> None:
         keys = {key for order in self._orders if isinstance(order, Pass) for key in order.keys}

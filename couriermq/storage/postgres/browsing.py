@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from couriermq.core.errors import Invalid
 from couriermq.core.events import EventKind
+from couriermq.core.limits import COMMIT_BYTES, Room, weight_of
 from couriermq.core.model import Kind, Message, Page, Queue, State
 from couriermq.core.receipts import Sealer
 from couriermq.core.shards import was_sent_by
@@ -24,8 +25,6 @@ PACKS = 25
 """How many rows of several messages are read at a time."""
 LOOKS = 2
 """What somebody takes out of a bundle in the very moment in which it is looked for is found with the second look."""
-PAGE_BYTES = 16 * 1024 * 1024
-"""A page ends early once it holds this much: ten large messages are as heavy as a thousand small ones."""
 
 Pack = tuple[tuple[int, int], list[Row]]
 """Messages that share a row, and the age that the row is found by: no younger than any of them."""
@@ -39,21 +38,23 @@ async def browse(
 ) -> Page:
     """One page, which starts with what was found; a filter looks at no more than SCAN_COUNT messages."""
     messages: list[Message] = []
-    size = looked = 0
+    room, looked = Room(), 0
     while True:
         bundled, leased, own = found
         packs = [
             [((entered_at, packed[1]), bundles.unpack(*packed)) for entered_at, *packed in bundled],
             [((entered_at, seq), held.unpack(*facts)) for seq, entered_at, *facts in leased],
         ]
-        rows, is_end = merge(_read_all(own), packs, after, CHUNK)
+        whole = [row for row in _read_all(own) if row.content is not None]
+        rows, is_end = merge(whole, packs, after, len(whole) if len(whole) < len(own) else CHUNK)
         for row in rows:
-            if len(messages) == limit or size >= PAGE_BYTES or looked == SCAN_COUNT:
+            if len(messages) == limit or looked == SCAN_COUNT:
                 return Page(messages=messages, next=after)
-            after, looked = _cursor(row), looked + 1
             if row.state in where.states and has_attribute(message := to_message(queue, row), where):
+                if not room.takes(weight_of(message.body, message.attributes)):
+                    return Page(messages=messages, next=after)
                 messages.append(message)
-                size += row.size
+            after, looked = _cursor(row), looked + 1
         if is_end:
             return Page(messages=messages)
         found = await pool.ask(*ask_page(queue, after))
@@ -68,7 +69,7 @@ def ask_page(queue: Queue, after: str | None) -> tuple[Step, Step, Step]:
     return (
         (Q.bundle_page, {**where, "span": bundles.MOST_MS, "limit": PACKS}),
         (Q.held_page, {**where, "limit": PACKS}),
-        (Q.page, {**where, "limit": CHUNK}),
+        (Q.page, {**where, "limit": CHUNK, "budget": COMMIT_BYTES}),
     )
 
 
@@ -121,9 +122,15 @@ def of_id(found: Sequence[Rows], message_id: str) -> list[Row]:
 
 
 def page_of_id(queue: Queue, rows: list[Row], where: Filter, *, limit: int) -> Page:
-    shown = [to_message(queue, row) for row in rows[:limit] if row.state in where.states]
-    matching = [message for message in shown if has_attribute(message, where)]
-    return Page(messages=matching, next=_cursor(rows[limit - 1]) if len(rows) > limit else None)
+    matching: list[Message] = []
+    room, cursor = Room(), None
+    for row in rows[:limit]:
+        if row.state in where.states and has_attribute(message := to_message(queue, row), where):
+            if not room.takes(weight_of(message.body, message.attributes)):
+                return Page(messages=matching, next=cursor)
+            matching.append(message)
+        cursor = _cursor(row)
+    return Page(messages=matching, next=cursor if len(rows) > limit else None)
 
 
 def has_attribute(message: Message, where: Filter) -> bool:

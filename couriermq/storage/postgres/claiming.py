@@ -1,9 +1,11 @@
 """Messages on their way out: one claim for everybody who waits at this node, then each gets a part of it."""
 
+import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from couriermq.core.events import EventKind
+from couriermq.core.limits import COMMIT_BYTES, Room
 from couriermq.core.model import Kind, Lease, Queue, State
 from couriermq.core.receipts import Sealer
 from couriermq.storage.postgres.arrays import numbers
@@ -12,18 +14,23 @@ from couriermq.storage.postgres.link import Rows, Step
 from couriermq.storage.postgres.orders import Receive
 from couriermq.storage.postgres.queries import Q
 from couriermq.storage.postgres.rows import Row, to_lease
+from couriermq.storage.postgres.strips import first_long
 from couriermq.storage.postgres.transaction import Transaction
 
 Orders = Sequence[tuple[Queue, Receive]]
-Group = tuple[bytes, list[int]]
+Group = tuple[bytes, list[tuple[int, int]]]
+"""Its name, and seq and bytes of each of its messages that are ready."""
 Claimed = dict[int, list[Row]]
 """By queue, what is locked and ready, longest ready first."""
 
 
 async def receive(
     tx: Transaction, orders: Orders, sealer: Sealer, early: Claimed, lease_nos: Iterator[int]
-) -> list[list[Lease]]:
-    """Lease what is ready, in the order of the orders; `early` has what was claimed before anything else happened."""
+) -> list[list[Lease] | None]:
+    """Lease what is ready, in the order of the orders; `early` has what was claimed before anything else happened.
+
+    None is for an order that got nothing because others got as many bytes as one commit gives out.
+    """
     parts: list[list[Row]] = [[] for _ in orders]
     standard = [index for index, (queue, _) in enumerate(orders) if queue.kind is Kind.STANDARD]
     if standard:
@@ -31,7 +38,8 @@ async def receive(
     if len(standard) < len(orders):
         await _share_groups(tx, orders, [n for n in range(len(orders)) if n not in set(standard)], parts)
     return [
-        _lease(tx, queue, order, rows, sealer, lease_nos) for (queue, order), rows in zip(orders, parts, strict=True)
+        None if not rows and queue.key in tx.cut else _lease(tx, queue, order, rows, sealer, lease_nos)
+        for (queue, order), rows in zip(orders, parts, strict=True)
     ]
 
 
@@ -48,7 +56,7 @@ def look(tx: Transaction, limits: dict[int, int]) -> tuple[Step, Step]:
     """The questions that lock what is ready: messages of their own, and bundles."""
     looks = {key: tx.marks.claim(key) for key in limits}
     tx.looked.update(looks)
-    where = {"keys": numbers(limits), "limits": numbers(limits.values())}
+    where = {"keys": numbers(limits), "limits": numbers(limits.values()), "budget": COMMIT_BYTES}
     return (
         (Q.claim, {**where, "ready_since": numbers(look.ready for look in looks.values())}),
         (Q.claim_bundles, {**where, "since": numbers(look.bundle for look in looks.values())}),
@@ -56,20 +64,34 @@ def look(tx: Transaction, limits: dict[int, int]) -> tuple[Step, Step]:
 
 
 def sort_out(tx: Transaction, limits: dict[int, int], rows: Rows, found: Rows) -> Claimed:
-    """What was found of each queue, longest ready first, no more than asked for."""
+    """What was found of each queue, longest ready first, no more than asked for and than was read whole."""
     claimed: Claimed = {key: [] for key in limits}
     for own in tx.adopt(rows):
         claimed[own.queue].append(own)
     firsts = {key: line[0].due_at for key, line in claimed.items() if line}
+    ends = {facts[0]: (first_long(facts[4]), facts[1]) for facts in found if facts[-1] is None}
     oldest: dict[int, int] = {}
-    for row in tx.open_bundles(found):
+    for row in tx.open_bundles([facts for facts in found if facts[-1] is not None]):
         claimed[row.queue].append(row)
         oldest.setdefault(row.queue, row.entered_at)
     for key, line in claimed.items():
         tx.marks.claimed(key, tx.looked[key], ready=firsts.get(key), bundle=oldest.get(key))
         line.sort(key=_readiness)
         del line[limits[key] :]
+        claimed[key] = _before(tx, key, line, ends.get(key))
     return claimed
+
+
+def _before(tx: Transaction, key: int, line: list[Row], end: tuple[int, int] | None) -> list[Row]:
+    """The messages before the first one that was not read because of its bytes: nobody overtakes that one."""
+    whole = [
+        row
+        for row in itertools.takewhile(lambda row: row.content is not None, line)
+        if end is None or _readiness(row) < end
+    ]
+    if len(whole) < len(line) or end is not None:
+        tx.cut.add(key)
+    return whole
 
 
 def _readiness(row: Row) -> tuple[int, int]:
@@ -92,8 +114,17 @@ async def _share_out(
     waiting = {key: deque(late[key] if key in late else early[key]) for key in limits}
     for index in chosen:
         queue, order = orders[index]
-        line = waiting[queue.key]
-        parts[index] = [line.popleft() for _ in range(min(order.limit, len(line)))]
+        parts[index] = _part(tx, order, waiting[queue.key])
+
+
+def _part(tx: Transaction, order: Receive, line: deque[Row]) -> list[Row]:
+    """What one receiver gets; where that is less than it asked for because of the bytes, others can have the rest."""
+    room, part = Room(), list[Row]()
+    while line and len(part) < order.limit and room.takes(len(line[0].content or b"")):
+        part.append(line.popleft())
+    if len(part) < order.limit and (line or order.queue.key in tx.cut):
+        tx.made_ready(order.queue.key)
+    return part
 
 
 def _is_short(tx: Transaction, key: int, most: int, early: Claimed) -> bool:
@@ -104,10 +135,11 @@ def _is_short(tx: Transaction, key: int, most: int, early: Claimed) -> bool:
 async def _share_groups(tx: Transaction, orders: Orders, chosen: list[int], parts: list[list[Row]]) -> None:
     """Each group that nobody holds goes to one receiver, as far as it is ready and fits."""
     groups = await _free_groups(tx, [orders[index] for index in chosen])
+    budget = Room(COMMIT_BYTES)
     seqs: dict[int, list[int]] = {}
     for index in chosen:
         queue, order = orders[index]
-        seqs[index] = _take_groups(tx, queue, order, groups[queue.key])
+        seqs[index] = _take_groups(tx, queue, order, groups[queue.key], budget)
     rows = await tx.load(Q.named_whole, seqs=numbers(seq for part in seqs.values() for seq in part))
     by_seq = {row.seq: row for row in rows}
     for index, part in seqs.items():
@@ -117,7 +149,7 @@ async def _share_groups(tx: Transaction, orders: Orders, chosen: list[int], part
 async def take_groups(tx: Transaction, queue: Queue, order: Receive) -> list[Row]:
     """The messages of groups that nobody holds, for one alone; the queue is locked."""
     groups = await _free_groups(tx, [(queue, order)])
-    seqs = _take_groups(tx, queue, order, groups[queue.key])
+    seqs = _take_groups(tx, queue, order, groups[queue.key], Room(COMMIT_BYTES))
     by_seq = {row.seq: row for row in await tx.load_named(seqs)}
     return [by_seq[seq] for seq in seqs]
 
@@ -138,25 +170,34 @@ async def _free_groups(tx: Transaction, orders: Orders) -> dict[int, deque[Group
     found = await tx.after_writing(Q.claim_groups, **where)
     groups: dict[int, deque[Group]] = {key: deque() for key in most}
     blocked: set[tuple[int, bytes]] = set()
-    for key, grp, seq, state in found:
+    for key, grp, seq, state, weight in found:
         line = groups[key]
         if not line or line[-1][0] != grp:
             line.append((grp, []))
         if state != State.READY:
             blocked.add((key, grp))
         elif (key, grp) not in blocked:
-            line[-1][1].append(seq)
+            line[-1][1].append((seq, weight))
     return groups
 
 
-def _take_groups(tx: Transaction, queue: Queue, order: Receive, groups: deque[Group]) -> list[int]:
+def _take_groups(tx: Transaction, queue: Queue, order: Receive, groups: deque[Group], budget: Room) -> list[int]:
+    """The seqs of one order; a group of which nothing fits is left to the next order."""
     taken: list[int] = []
+    room = Room()
     while groups and len(taken) < order.limit:
-        grp, seqs = groups.popleft()
-        run = seqs[: min(order.group_limit or order.limit, order.limit - len(taken))]
+        grp, ready = groups.popleft()
+        most = min(order.group_limit or order.limit, order.limit - len(taken))
+        run = [seq for seq, weight in ready[:most] if room.takes(weight) and budget.takes(weight)]
         if run:
             taken += run
             tx.touch_group(queue.key, grp, leased=len(run))
+        if len(run) < min(most, len(ready)):
+            tx.cut.add(queue.key)
+            tx.made_ready(queue.key)
+            if not run:
+                groups.appendleft((grp, ready))
+            break
     return taken
 
 

@@ -178,7 +178,8 @@ async def take_part(
             seqs = encode([row.seq for row in rows])
             await _ask(tx, Q.insert_claim_part, **where, first=count, count=len(rows), seqs=seqs)
         count, size = count + len(rows), size + sum(row.size for row in rows)
-        complete = len(rows) < room or count == wanted
+        is_last = len(rows) < room and (not rows or queue.key not in tx.cut)
+        complete = is_last or count == wanted
         if count:
             await _ask(
                 tx, Q.put_claim, **where, wanted=wanted, complete=complete, count=count, bytes=size,

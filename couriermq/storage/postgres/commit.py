@@ -38,6 +38,8 @@ MOST_PATIENCE_SECONDS = 0.002
 LONG = 4
 LEAST_LONG_SECONDS, MOST_LONG_SECONDS = 0.05, 0.25
 
+CLOSING = "the store is closing"
+
 log = logging.getLogger(__name__)
 
 
@@ -61,12 +63,15 @@ class GroupCommit:
         self._idle = [Lane(self) for _ in range(LANES)]
         self._running: dict[asyncio.Task[None], Flight] = {}
         self._starting = False
+        self._is_open = True
         self._crowd = Crowd()
         self._alarm: asyncio.TimerHandle | None = None
         self._reminder: asyncio.TimerHandle | None = None
 
     async def submit(self, order: Order) -> Any:
         """Run an order in the next commit; returns, or raises what it raised, once that is durable."""
+        if not self._is_open:
+            raise Unavailable(CLOSING)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._pending.append((order, future))
@@ -83,6 +88,7 @@ class GroupCommit:
             await asyncio.wait(self._running) if self._running else await asyncio.sleep(MOST_PATIENCE_SECONDS)
         if self._reminder is not None:
             self._reminder.cancel()
+        self._is_open = False
         self._give_up()
         for lane in self._idle:
             await lane.disconnect()
@@ -90,7 +96,7 @@ class GroupCommit:
     def _give_up(self) -> None:
         for _, future in self._pending:
             if not future.done():
-                future.set_exception(Unavailable("the store is closing"))
+                future.set_exception(Unavailable(CLOSING))
         self._pending = []
 
     # -- who goes when ----------------------------------------------------------------------------------------

@@ -36,6 +36,13 @@ class PostgresDump:
 
     async def open(self) -> None:
         self._db: Connection = await connect(self._url)
+        try:
+            await self._prepare()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _prepare(self) -> None:
         await self._db.execute("SET enable_seqscan = on; SET enable_hashjoin = on")
         self._space = await space_of(self._db)
         await migrate(self._db, self._space)

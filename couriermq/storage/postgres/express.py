@@ -14,6 +14,7 @@ import msgspec
 
 from couriermq.core.chronicle import join_runs, pack_run
 from couriermq.core.events import EventKind
+from couriermq.core.limits import COMMIT_BYTES, RESPONSE_BYTES, Room
 from couriermq.core.model import Ack, Kind, Lease, Message, Queue, Settled, State
 from couriermq.core.receipts import Sealer
 from couriermq.core.shards import OUTBOX
@@ -29,7 +30,7 @@ from couriermq.storage.postgres.rows import Content
 from couriermq.storage.postgres.supply import Cut, Supply
 from couriermq.storage.postgres.transaction import Change, ask_known
 
-_ACKED, _BUNDLE, _SPOILT = range(3)
+_ACKED, _BUNDLE, _SPOILT, _CUT = range(4)
 """Kinds of rows that `take` answers with."""
 
 _contents = msgspec.msgpack.Decoder(list[Content]).decode
@@ -161,6 +162,7 @@ class Express(News):
             "most_bytes": bundles.MOST_BYTES,
             "ready_since": numbers(look.ready for look in self._looks.values()),
             "bundle_since": numbers(look.bundle for look in self._looks.values()),
+            "budget": min(COMMIT_BYTES, len(self._receives) * RESPONSE_BYTES),
         }
 
     # -- what is done -----------------------------------------------------------------------------------------
@@ -191,7 +193,8 @@ class Express(News):
                 self._supplies[keys[place - 1]].add(count, seqs, ids, ats, sizes, contents)
             else:
                 self._supplies[keys[place - 1]].is_spoilt = True
-                marks.spoil(keys[place - 1])
+                if kind == _SPOILT:
+                    marks.spoil(keys[place - 1])
         for key, supply in self._supplies.items():
             marks.claimed(key, self._looks[key], ready=None, bundle=supply.oldest)
 
@@ -207,7 +210,8 @@ class Express(News):
         queue, _ = self._queues[order.queue.key]
         supply, wanted, due_at = self._supplies[queue.key], order.limit, order.now + order.lease_ms
         taken: list[Taken] = []
-        while wanted and (cut := supply.take(min(wanted, bundles.MOST_MESSAGES))) is not None:
+        room = Room()
+        while wanted and (cut := supply.take(min(wanted, bundles.MOST_MESSAGES), room)) is not None:
             wanted -= cut.message_count
             lease_no = held.number_of(next(self._circle.lease_nos), cut.message_count)
             self._hands.append(cut.held(queue.key, lease_no, due_at))
@@ -220,7 +224,9 @@ class Express(News):
             change.counts[State.READY] -= count
             change.counts[State.LEASED] += count
             self.due(queue.key, due_at)
-        self._taken[where] = None if supply.is_spoilt and not taken else taken
+            if wanted and (supply.is_spoilt or not supply.is_empty):
+                self.ready[queue.key] = self.ready.get(queue.key, 0) + 1
+        self._taken[where] = None if not taken and (supply.is_spoilt or not supply.is_empty) else taken
 
     def _leases_of(self, queue: Queue, cut: Cut, lease_no: int, due_at: int) -> list[Lease]:
         seqs, retention_ms = strips.read_longs(cut.seqs), queue.settings.retention_ms

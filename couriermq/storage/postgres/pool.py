@@ -20,6 +20,7 @@ class Pool:
         self._url = url
         self._idle: list[Connection] = []
         self._places = asyncio.Semaphore(size)
+        self._is_open = True
 
     @contextlib.asynccontextmanager
     async def taken(self) -> AsyncIterator[Connection]:
@@ -50,14 +51,27 @@ class Pool:
         return (await self.ask((sql, params)))[0]
 
     async def _put_back(self, connection: Connection) -> None:
-        if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
-            with contextlib.suppress(psycopg.Error):
-                await connection.execute("ROLLBACK")
-        if connection.closed or connection.info.transaction_status is not TransactionStatus.IDLE:
-            await connection.close()
-        else:
-            self._idle.append(connection)
+        try:
+            if not _is_idle(connection) and not connection.closed:
+                with contextlib.suppress(psycopg.Error):
+                    await connection.execute("ROLLBACK")
+        finally:
+            # A caller that is cancelled during the rollback leaves a transaction open; a closed pool keeps nothing.
+            if self._is_open and _is_idle(connection):
+                self._idle.append(connection)
+            else:
+                await connection.close()
+
+    def open(self) -> None:
+        """Keep connections from now on; a pool is open until it is closed."""
+        self._is_open = True
 
     async def close(self) -> None:
+        """Close the idle connections now, and those in use when they are given back."""
+        self._is_open = False
         while self._idle:
             await self._idle.pop().close()
+
+
+def _is_idle(connection: Connection) -> bool:
+    return not connection.closed and connection.info.transaction_status is TransactionStatus.IDLE

@@ -17,6 +17,9 @@ SELECT seal((:space)::int, (:keys)::int[], (:ready)::bigint[], (:delayed)::bigin
             (:bytes)::bigint[], (:sent)::bigint[], (:acked)::bigint[], (:dead)::bigint[], (:counts)::int[],
             (:ats)::bigint[], (:events)::bytea[]);
 
+-- name: database_now
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+
 -- name: catalog_version
 SELECT coalesce((SELECT convert_from(value, 'UTF8')::bigint FROM meta WHERE name = 'catalog_version'), 0);
 
@@ -108,14 +111,19 @@ WITH RECURSIVE newest AS (
 ) SELECT queue, ready, delayed + leased FROM newest;
 
 -- name: claim
--- One claim for all who wait at this node, longest ready first.
-SELECT m.* FROM unnest((:keys)::int[], (:limits)::int[], (:ready_since)::bigint[]) AS k (queue, most, since), LATERAL (
-    SELECT {whole} FROM message WHERE message.queue = k.queue AND state = 1 AND due_at >= k.since
-    ORDER BY due_at, seq LIMIT k.most FOR UPDATE SKIP LOCKED
-) AS m;
+-- One claim for all who wait at this node, longest ready first. Beyond the budget messages come without their content.
+SELECT {facts}, CASE WHEN total <= :budget OR total = octet_length(content) THEN content END FROM (
+    SELECT m.*, sum(octet_length(m.content)) OVER (ORDER BY k.place, m.due_at, m.seq) AS total
+    FROM unnest((:keys)::int[], (:limits)::int[], (:ready_since)::bigint[]) WITH ORDINALITY
+        AS k (queue, most, since, place),
+    LATERAL (
+        SELECT {whole} FROM message WHERE message.queue = k.queue AND state = 1 AND due_at >= k.since
+        ORDER BY due_at, seq LIMIT k.most FOR UPDATE SKIP LOCKED
+    ) AS m
+) AS claimed ORDER BY total;
 
 -- name: claim_bundles
-SELECT * FROM claim_bundles((:keys)::int[], (:limits)::int[], (:since)::bigint[]);
+SELECT * FROM claim_bundles((:keys)::int[], (:limits)::int[], (:since)::bigint[], (:budget)::bigint);
 
 -- name: ack
 -- The shortest way of an ack: what is leased under that number, and neither its lease nor it itself has come to its end.
@@ -129,7 +137,7 @@ RETURNING {facts};
 
 -- name: claim_groups
 -- The heads of FIFO groups that nobody holds; the queues are locked.
-SELECT g.queue, g.grp, m.seq, m.state
+SELECT g.queue, g.grp, m.seq, m.state, m.weight
 FROM unnest((:keys)::int[], (:nows)::bigint[], (:limits)::int[], (:rooms)::int[]) AS k (queue, now, most, room),
 LATERAL (
     SELECT fifo.queue, grp, available_at, head FROM fifo
@@ -137,7 +145,8 @@ LATERAL (
     ORDER BY available_at, head LIMIT k.most
 ) AS g,
 LATERAL (
-    SELECT seq, state FROM message WHERE message.queue = g.queue AND message.grp = g.grp ORDER BY seq + 0 LIMIT k.room
+    SELECT seq, state, octet_length(content) AS weight FROM message
+    WHERE message.queue = g.queue AND message.grp = g.grp ORDER BY seq + 0 LIMIT k.room
 ) AS m
 ORDER BY g.queue, g.available_at, g.head, m.seq;
 
@@ -167,15 +176,18 @@ WHERE seq = ANY (ARRAY(
 )) AND queue = :queue ORDER BY entered_at, seq FOR UPDATE;
 
 -- name: page
-SELECT {whole} FROM (
-    (SELECT {whole} FROM message
-     WHERE queue = :queue AND discard_at IS NULL AND (entered_at, seq) > (:entered_at, :seq)
-     ORDER BY entered_at, seq LIMIT :limit)
-    UNION ALL
-    (SELECT {whole} FROM message
-     WHERE queue = :queue AND discard_at IS NOT NULL AND (entered_at, seq) > (:entered_at, :seq)
-     ORDER BY entered_at, seq LIMIT :limit)
-) AS both_kinds ORDER BY entered_at, seq LIMIT :limit;
+-- The first message beyond the budget, and those after it, come without their content.
+SELECT {facts}, CASE WHEN total <= :budget OR total = octet_length(content) THEN content END FROM (
+    SELECT *, sum(octet_length(content)) OVER (ORDER BY entered_at, seq) AS total FROM (
+        (SELECT {whole} FROM message
+         WHERE queue = :queue AND discard_at IS NULL AND (entered_at, seq) > (:entered_at, :seq)
+         ORDER BY entered_at, seq LIMIT :limit)
+        UNION ALL
+        (SELECT {whole} FROM message
+         WHERE queue = :queue AND discard_at IS NOT NULL AND (entered_at, seq) > (:entered_at, :seq)
+         ORDER BY entered_at, seq LIMIT :limit)
+    ) AS both_kinds
+) AS measured ORDER BY entered_at, seq LIMIT :limit;
 
 -- name: bundle_page
 -- Bundles with messages after (:entered_at, :seq); they may begin a little before.
@@ -367,14 +379,46 @@ SELECT ready, delayed, leased, bytes, sent, acked, dead, least(
     (SELECT entered_at FROM held WHERE queue = :queue ORDER BY entered_at LIMIT 1)
 ) FROM tally WHERE queue = :queue ORDER BY version DESC LIMIT 1;
 
+-- name: counters_of
+-- The same of many queues, and whether time has done anything to each. Not with EXISTS, which may read whole tables to
+-- hash them.
+SELECT k.queue,
+    coalesce(
+        (SELECT true FROM message WHERE queue = k.queue AND state = 2 AND due_at <= (:now)::bigint LIMIT 1),
+        (SELECT true FROM message WHERE queue = k.queue AND state = 0 AND due_at <= (:now)::bigint LIMIT 1),
+        (SELECT true FROM message WHERE queue = k.queue AND discard_at IS NOT NULL AND discard_at <= (:now)::bigint
+         LIMIT 1),
+        (SELECT true FROM message WHERE queue = k.queue AND discard_at IS NULL AND entered_at <= k.until LIMIT 1),
+        (SELECT true FROM bundle WHERE queue = k.queue AND entered_at <= k.until LIMIT 1),
+        (SELECT true FROM held WHERE queue = k.queue AND due_at <= (:now)::bigint LIMIT 1),
+        (SELECT true FROM held WHERE queue = k.queue AND entered_at <= k.until LIMIT 1),
+        false
+    ),
+    coalesce(t.ready, 0), coalesce(t.delayed, 0), coalesce(t.leased, 0), coalesce(t.bytes, 0), coalesce(t.sent, 0),
+    coalesce(t.acked, 0), coalesce(t.dead, 0), least(
+        (SELECT entered_at FROM message WHERE queue = k.queue AND discard_at IS NULL ORDER BY entered_at LIMIT 1),
+        (SELECT entered_at FROM message WHERE queue = k.queue AND discard_at IS NOT NULL ORDER BY entered_at LIMIT 1),
+        (SELECT entered_at FROM bundle WHERE queue = k.queue ORDER BY entered_at LIMIT 1),
+        (SELECT entered_at FROM held WHERE queue = k.queue ORDER BY entered_at LIMIT 1)
+    )
+FROM unnest((:keys)::int[], (:untils)::bigint[]) AS k (queue, until) LEFT JOIN LATERAL (
+    SELECT ready, delayed, leased, bytes, sent, acked, dead FROM tally WHERE queue = k.queue
+    ORDER BY version DESC LIMIT 1
+) AS t ON true;
+
 -- name: span
 SELECT (SELECT start FROM journal ORDER BY start LIMIT 1) AS oldest, start + count AS next
 FROM journal ORDER BY start DESC LIMIT 1;
 
 -- name: read_journal
-SELECT start, count, events FROM journal
-WHERE start >= (SELECT start FROM journal WHERE start <= :offset ORDER BY start DESC LIMIT 1) AND start < :stop
-ORDER BY start LIMIT :limit;
+-- Whole commits of about `budget` bytes; the first one whatever its size.
+SELECT start, count, events FROM (
+    SELECT *, sum(octet_length(events)) OVER (ORDER BY start) - octet_length(events) AS before FROM (
+        SELECT start, count, events FROM journal
+        WHERE start >= (SELECT start FROM journal WHERE start <= :offset ORDER BY start DESC LIMIT 1) AND start < :stop
+        ORDER BY start LIMIT :limit
+    ) AS next
+) AS measured WHERE before < :budget ORDER BY start;
 
 -- name: trim_journal
 -- The newest commit stays: it holds the next offset.
@@ -578,4 +622,4 @@ SELECT pg_advisory_unlock((:space)::int, key) FROM unnest((:keys)::int[]) AS key
 -- name: take
 SELECT * FROM take((:space)::int, :version, (:ack_keys)::int[], (:ack_nos)::int[], (:ack_seqs)::bytea[],
                    (:ack_ats)::bigint[], (:ack_untils)::bigint[], (:keys)::int[], (:most)::int[], (:most_bytes)::int,
-                   (:ready_since)::bigint[], (:bundle_since)::bigint[]);
+                   (:ready_since)::bigint[], (:bundle_since)::bigint[], (:budget)::bigint);

@@ -15,7 +15,19 @@ from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
 from couriermq.core.shards import first_of
-from couriermq.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, StoredRecord
+from couriermq.storage.base import (
+    SWEEP_COUNT,
+    SWEEP_MS,
+    CannotOpen,
+    Directory,
+    Filter,
+    Moved,
+    Parcel,
+    ShardLog,
+    Signals,
+    Span,
+    StoredRecord,
+)
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.postgres import browsing, care, passing
 from couriermq.storage.postgres.arrays import numbers
@@ -35,6 +47,7 @@ from couriermq.storage.postgres.rows import to_message
 from couriermq.storage.postgres.schema import migrate, space_of
 from couriermq.storage.postgres.sending import are_plain
 from couriermq.storage.postgres.settling import read_tokens
+from couriermq.storage.postgres.skew import LOOK_TICKS, Skew
 from couriermq.storage.postgres.solo import alone
 from couriermq.storage.postgres.stages import Stages
 from couriermq.storage.postgres.transaction import Transaction
@@ -42,6 +55,8 @@ from couriermq.storage.postgres.watch import Watch
 
 T = TypeVar("T")
 
+COUNTED_TOGETHER = 500
+"""Queues whose counters one query reads."""
 PASS_COUNT = 500
 """For how many queues time is applied in one order."""
 FULL_LOOK_TICKS = 60
@@ -50,8 +65,9 @@ FULL_LOOK_TICKS = 60
 class PostgresStore(Claims, Stages):
     """One database (or one schema of it), any number of nodes."""
 
-    def __init__(self, url: str, *, shard: int = 0, seal_key: bytes | None = None) -> None:
+    def __init__(self, url: str, *, shard: int = 0, seal_key: bytes | None = None, skew: Skew | None = None) -> None:
         """A shard other than the home gets the key of the home, so that a receipt holds in each of them."""
+        self._skew = skew or Skew(None, limit_ms=0)
         self.url = url
         self._shard = shard
         self._seal_key = seal_key
@@ -66,19 +82,29 @@ class PostgresStore(Claims, Stages):
         self._advancing = asyncio.Lock()
         self._circle = Circle(self.url, fresh_key().hex()[:16], directory, signals)
         self._circle.tell = self._pool.ask
-        try:
-            await self._prepare()
-            self._commit = GroupCommit(self._circle, self.sealer)
-            self._pace = Pace(asyncio.get_running_loop().time)
-            self._records = Records(self._circle, self._pool, self._look_again)
-            self.porting = Porting(self._circle, self._pool)
-            self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
-            self._duties = Duties(self._circle)
-            await self._watch.start()
-            await self._duties.start()
-        except (psycopg.Error, Unavailable) as error:
-            reason = str(error.__cause__ or error).strip().splitlines()[0]
-            raise CannotOpen(f"the database cannot be opened: {reason}") from error
+        async with contextlib.AsyncExitStack() as undo:  # an open that fails leaves no connection and no task behind
+            try:
+                await self._start(undo)
+            except (psycopg.Error, Unavailable) as error:
+                reason = str(error.__cause__ or error).strip().splitlines()[0]
+                raise CannotOpen(f"the database cannot be opened: {reason}") from error
+            undo.pop_all()
+
+    async def _start(self, undo: contextlib.AsyncExitStack) -> None:
+        self._pool.open()
+        undo.push_async_callback(self._pool.close)
+        await self._prepare()
+        self._commit = GroupCommit(self._circle, self.sealer)
+        self._pace = Pace(asyncio.get_running_loop().time)
+        self._records = Records(self._circle, self._pool, self._look_again)
+        self.porting = Porting(self._circle, self._pool)
+        self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
+        self._duties = Duties(self._circle)
+        undo.push_async_callback(self._watch.stop)
+        await self._watch.start()
+        undo.push_async_callback(self._duties.stop)
+        await self._duties.start()
+        await self._skew.look(self._database_now)
 
     async def _prepare(self) -> None:
         async with self._pool.taken() as connection:
@@ -104,9 +130,9 @@ class PostgresStore(Claims, Stages):
         await self._circle.refresh()
 
     async def close(self) -> None:
+        await self._watch.stop()  # first: its ticks give orders to the commit
         await self._commit.close()
         await self._duties.stop()
-        await self._watch.stop()
         await self._pool.close()
 
     @property
@@ -116,7 +142,7 @@ class PostgresStore(Claims, Stages):
     @property
     def unavailable_reason(self) -> str | None:
         """Why the store takes no messages now, if so."""
-        return self._commit.failure
+        return self._commit.failure or self._skew.reason
 
     @property
     def leads(self) -> bool:
@@ -158,6 +184,7 @@ class PostgresStore(Claims, Stages):
     async def change_records(
         self, *, put: Sequence[StoredRecord] = (), delete: Sequence[StoredRecord] = (), events: Sequence[Event] = ()
     ) -> None:
+        self._skew.check()
         await self._records.change(put, delete, events)
         for queue in queues_of(delete):
             self._doom(queue)
@@ -179,6 +206,7 @@ class PostgresStore(Claims, Stages):
     async def send(
         self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
+        self._skew.check()
         order = Send(parcels, now, principal, events, self._circle.catalog_version, are_plain(parcels))
         sent: list[Sent | CourierError] = await self._commit.submit(order)
         return sent
@@ -186,12 +214,14 @@ class PostgresStore(Claims, Stages):
     async def receive(
         self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
     ) -> list[Lease]:
+        self._skew.check()
         leases: list[Lease] = await self._commit.submit(Receive(queue, limit, lease_ms, group_limit, now, principal))
         return leases
 
     async def settle(
         self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
     ) -> list[Settled | CourierError]:
+        self._skew.check()
         tokens = read_tokens(self.sealer, settlements)
         settled: list[Settled | CourierError] = await self._commit.submit(
             Settle(queue, settlements, tokens, now, principal)
@@ -264,19 +294,21 @@ class PostgresStore(Claims, Stages):
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         _, (found,) = await self._look(queue, now, (Q.counters, {"queue": queue.key}))
-        if not found:
-            return Counters()
-        ready, delayed, leased, size, sent, acked, dead, oldest_at = found[0]
-        return Counters(
-            ready_count=ready,
-            delayed_count=delayed,
-            leased_count=leased,
-            byte_count=size,
-            oldest_at=oldest_at,
-            sent_count=sent,
-            acked_count=acked,
-            dead_count=dead,
-        )
+        return _counters(*found[0]) if found else Counters()
+
+    async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
+        found: dict[int, Counters] = {}
+        for first in range(0, len(queues), COUNTED_TOGETHER):
+            asked = {queue.key: queue for queue in queues[first : first + COUNTED_TOGETHER]}
+            live = [queue for key in asked if (queue := self._directory.queue_of_key(key)) is not None]
+            untils = numbers(now - queue.settings.retention_ms for queue in live)
+            rows = await self._pool.ask_one(
+                Q.counters_of, keys=numbers(queue.key for queue in live), untils=untils, now=now
+            )
+            for key, due, *figures in rows:
+                with contextlib.suppress(QueueNotFound):
+                    found[key] = await self.counters(asked[key], now=now) if due else _counters(*figures)
+        return found
 
     async def last_seq(self, queue: Queue) -> int:
         ((seq,),) = await self._pool.ask_one(Q.last_seq)
@@ -306,6 +338,7 @@ class PostgresStore(Claims, Stages):
 
     async def _look(self, queue: Queue, now: int, *steps: Step) -> tuple[Queue, list[Rows]]:
         """Ask something about a queue that time has been applied to, so that the answer is exact."""
+        self._skew.check()
         while True:
             live = self._known(queue)
             until = now - live.settings.retention_ms
@@ -336,9 +369,10 @@ class PostgresStore(Claims, Stages):
         while keys := agenda.take(now, PASS_COUNT):
             try:
                 await self._pass_time([key for key in keys if self._directory.queue_of_key(key)], now)
-                for key in keys:
-                    if key in self._doomed and not self._directory.queue_of_key(key):
-                        await self._sweep(self._doomed[key], now)
+                deleted = [key for key in keys if key in self._doomed and not self._directory.queue_of_key(key)]
+                for key in deleted:
+                    if not await self._sweep(self._doomed[key], now):
+                        agenda.note(key, now + SWEEP_MS)  # what is due elsewhere does not wait for all of it
             except BaseException:
                 for key in keys:
                     agenda.note(key, now)  # it is still to be done
@@ -351,18 +385,21 @@ class PostgresStore(Claims, Stages):
             for key, at in dues.items():
                 self._circle.agenda.note(key, at)
 
-    async def _sweep(self, queue: Queue, now: int) -> None:
-        async def work(tx: Transaction) -> bool:
-            return await browsing.sweep(tx, queue, now=now, limit=passing.STEP)
+    async def _sweep(self, queue: Queue, now: int) -> bool:
+        """Remove some of a deleted queue; whether nothing of it is left."""
 
-        while not await alone(self._circle, self._pool, lambda: [queue], work):
-            pass
+        async def work(tx: Transaction) -> bool:
+            return await browsing.sweep(tx, queue, now=now, limit=SWEEP_COUNT)
+
+        if not await alone(self._circle, self._pool, lambda: [queue], work):
+            return False
         where = {"queue": queue.key}
         named: Step = (Q.sweep_record, {"tenant": queue.tenant, "id": queue.id})
         claims: list[Step] = [(query, where) for query in (Q.forget_claim_parts, Q.forget_claims, Q.forget_jobs)]
         await self._pool.ask(*claims, (Q.delete_groups, where), (Q.delete_tallies, where), named)
         self._doomed.pop(queue.key, None)
         self._circle.marks.forget(queue.key)
+        return True
 
     async def _forget_dedup(self, now: int) -> None:
         while self.leads and self._dedup_due <= now:
@@ -373,7 +410,13 @@ class PostgresStore(Claims, Stages):
     def _lost(self) -> None:
         self._commit.failure = self._commit.failure or "the database cannot be reached"
 
+    async def _database_now(self) -> int:
+        ((now,),) = await self._pool.ask_one(Q.database_now)
+        return int(now)
+
     async def _tick(self, ticks: int) -> None:
+        if ticks % LOOK_TICKS == 0:
+            await self._skew.look(self._database_now)
         if self._commit.failure is not None:
             await self._commit.submit(Pass((), 0))  # nothing to do but to find out that it can be done again
         if self.leads:
@@ -436,3 +479,18 @@ class PostgresStore(Claims, Stages):
                 await connection.close()
         except psycopg.Error as error:
             raise refusal(error) from error
+
+
+def _counters(
+    ready: int, delayed: int, leased: int, size: int, sent: int, acked: int, dead: int, oldest_at: int | None
+) -> Counters:
+    return Counters(
+        ready_count=ready,
+        delayed_count=delayed,
+        leased_count=leased,
+        byte_count=size,
+        oldest_at=oldest_at,
+        sent_count=sent,
+        acked_count=acked,
+        dead_count=dead,
+    )

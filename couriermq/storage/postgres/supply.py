@@ -1,8 +1,10 @@
 """Bundles that were taken out of the database, to be cut into what each receiver gets."""
 
+import itertools
 from collections import deque
 from typing import NamedTuple
 
+from couriermq.core.limits import Room
 from couriermq.storage.postgres import bundles, held, strips
 from couriermq.storage.postgres.strips import ID, LONG, SHORT
 
@@ -44,12 +46,19 @@ class Supply:
             self.oldest = strips.first_long(ats)
         self._packs.append(_Pack(count, seqs, ids, ats, sizes, contents))
 
-    def take(self, most: int) -> Cut | None:
-        """The next messages, as many as there are up to `most`; None where there are none."""
+    @property
+    def is_empty(self) -> bool:
+        return not self._packs
+
+    def take(self, most: int, room: Room) -> Cut | None:
+        """The next messages, as many as there are up to `most` and as fit; None where there are none."""
         cuts: list[Cut] = []
         while most and self._packs:
             pack = self._packs[0]
-            cut = pack.cut(min(most, pack.left))
+            count = pack.fitting(min(most, pack.left), room)
+            if not count:
+                break
+            cut = pack.cut(count)
             most -= cut.message_count
             cuts.append(cut)
             if not pack.left:
@@ -70,6 +79,11 @@ class _Pack:
         self._contents = strips.pieces(count, contents)
         self._used = 0
         self.left = count
+
+    def fitting(self, most: int, room: Room) -> int:
+        """How many of the next messages fit."""
+        pieces = self._contents[self._used : self._used + most]
+        return sum(1 for _ in itertools.takewhile(lambda piece: room.takes(len(piece)), pieces))
 
     def cut(self, count: int) -> Cut:
         first, last = self._used, self._used + count

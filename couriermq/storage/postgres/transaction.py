@@ -81,6 +81,8 @@ class Transaction(News):
         self.events = Chronicle()
         self.looked: dict[int, Look] = {}
         """How queues were looked through for what is ready."""
+        self.cut: set[int] = set()
+        """Queues that have more ready messages than a commit may give out, in bytes."""
         self.marks = marks or Marks()
         self.locked: set[int] = set()
         self.changes: dict[int, Change] = {}

@@ -102,17 +102,25 @@ class Member:
         if loop.time() < self._retry_at:
             raise Unavailable(f"shard {self._name!r} cannot be reached: {self._trouble}")
         try:
-            await self.engine.open(directory=self.residents, signals=self.signals)
-            self.residents.learn(put=await self.engine.load_records(), delete=())
+            await self._open()
         except (CannotOpen, Unavailable) as error:
             self._retry_at, self._trouble = loop.time() + RETRY_SECONDS, str(error)
             log.warning("shard %s waits: %s", self._name, error)
             raise Unavailable(f"shard {self._name!r} cannot be reached: {error}") from error
         self.is_open = True
 
-    async def close(self) -> None:
-        if self.is_open:
+    async def _open(self) -> None:
+        await self.engine.open(directory=self.residents, signals=self.signals)
+        try:
+            self.residents.learn(put=await self.engine.load_records(), delete=())
+        except BaseException:
             await self.engine.close()
+            raise
+
+    async def close(self) -> None:
+        async with self._opening:  # an engine that is just being opened is closed too
+            if self.is_open:
+                await self.engine.close()
 
 
 class ShardSignals:

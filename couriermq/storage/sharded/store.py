@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from couriermq.clock import Clock
 from couriermq.core.chronicle import Commit
-from couriermq.core.errors import CourierError, OffsetGone, Unavailable
+from couriermq.core.errors import CourierError, OffsetGone, QueueNotFound, Unavailable
 from couriermq.core.events import Entry, Event
 from couriermq.core.model import Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
@@ -186,6 +186,21 @@ class ShardedStore(Claims, Stages):
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         return await self.routing.on(queue, lambda engine: engine.counters(queue, now=now))
+
+    async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
+        """Each shard for its own; a queue that moves meanwhile is asked for by itself."""
+        places, found = self.routing.places, dict[int, Counters]()
+        homes: dict[int, list[Queue]] = {}
+        for queue in queues:
+            homes.setdefault(0 if places.is_plain else places.of(queue.key), []).append(queue)
+        for number, some in homes.items():
+            engine = self._home if places.is_plain else await self.routing.engine(number)
+            found |= await engine.counters_of(some, now=now)
+        for queue in queues:
+            if queue.key not in found:
+                with contextlib.suppress(QueueNotFound):
+                    found[queue.key] = await self.counters(queue, now=now)
+        return found
 
     async def last_seq(self, queue: Queue) -> int:
         return await self.routing.on(queue, lambda engine: engine.last_seq(queue))

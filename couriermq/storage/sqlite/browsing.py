@@ -7,6 +7,7 @@ from typing import Any
 
 from couriermq.core.errors import Invalid, MessageNotFound
 from couriermq.core.events import EventKind
+from couriermq.core.limits import Room, weight_of
 from couriermq.core.model import Message, Page, Queue, State
 from couriermq.core.receipts import Sealer
 from couriermq.storage.base import Directory, Filter, Moved
@@ -16,8 +17,6 @@ from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import Row, read_death, to_message
 
 SCAN_COUNT = 10_000
-PAGE_BYTES = 16 * 1024 * 1024
-"""A page ends early once it holds this much: ten large messages are as heavy as a thousand small ones."""
 
 _CURSOR = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 _LARGEST = 2**63 - 1
@@ -30,15 +29,16 @@ def browse(
     if where.id is not None:
         return _browse_id(db, queue, sealer, where, limit=limit, after=after)
     messages: list[Message] = []
-    size, cursor = 0, None
+    room, cursor = Room(), after
     for looked, row in enumerate(_rows_after(db, queue, after, SCAN_COUNT), 1):
-        cursor = _cursor(row)
         if row[2] in where.states:
             message = to_message(db, queue, row)
             if _has_attribute(message, where):
+                if not room.takes(weight_of(message.body, message.attributes)):
+                    return Page(messages=messages, next=cursor)
                 messages.append(message)
-                size += row[15]
-        if len(messages) == limit or size >= PAGE_BYTES or looked == SCAN_COUNT:
+        cursor = _cursor(row)
+        if len(messages) == limit or looked == SCAN_COUNT:
             return Page(messages=messages, next=cursor if _is_more(db, queue, cursor) else None)
     return Page(messages=messages)
 
@@ -56,9 +56,15 @@ def _browse_id(
     assert where.id is not None
     seq = read_cursor(after)[1] if after else 0
     rows = _rows_of_id(db, queue, sealer, where.id, after=seq, limit=limit + 1)
-    found = [to_message(db, queue, row) for row in rows[:limit] if row[2] in where.states]
-    matching = [message for message in found if _has_attribute(message, where)]
-    return Page(messages=matching, next=_cursor(rows[limit - 1]) if len(rows) > limit else None)
+    matching: list[Message] = []
+    room, cursor = Room(), None
+    for row in rows[:limit]:
+        if row[2] in where.states and _has_attribute(message := to_message(db, queue, row), where):
+            if not room.takes(weight_of(message.body, message.attributes)):
+                return Page(messages=matching, next=cursor)
+            matching.append(message)
+        cursor = _cursor(row)
+    return Page(messages=matching, next=cursor if len(rows) > limit else None)
 
 
 def _rows_of_id(

@@ -13,7 +13,14 @@ from couriermq.core.events import Event
 from couriermq.core.model import UNENDING, Kind, Queue
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import commit_finding
-from couriermq.storage.sqlite.connection import DATABASE, connect, migrations, prepare, sync_directory
+from couriermq.storage.sqlite.connection import (
+    DATABASE,
+    PRIVATE_FILE,
+    connect,
+    migrations,
+    prepare,
+    sync_directory,
+)
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import INLINE_BYTES
 
@@ -147,6 +154,7 @@ def backup(directory: Path, target: Path, progress: Progress | None = None) -> N
     if target.exists() and any(target.iterdir()):
         raise CannotOpen(f"{target} is not empty; choose a new directory for the backup")
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (target / DATABASE).touch(mode=PRIVATE_FILE)
     db, copy = connect(source, read_only=True), sqlite3.connect(target / DATABASE)
     try:
         # In one read transaction: the copy is of one moment, and a busy writer cannot make it start over.
@@ -172,11 +180,12 @@ def restore(source: Path, directory: Path) -> None:
     """Put a backup into an empty data directory; the server must not be running on it."""
     if findings := check(source):
         raise CannotOpen(f"the backup in {source} is not sound: {findings[0]}")
-    lock = prepare(directory)
+    lock = prepare(directory, database=False)
     try:
         if (directory / DATABASE).exists():
             raise CannotOpen(f"{directory} already holds data; restore into an empty directory")
         partial = directory / f"{DATABASE}.partial"
+        partial.touch(mode=PRIVATE_FILE)
         shutil.copyfile(source / DATABASE, partial)
         with partial.open("rb+") as file:
             os.fsync(file.fileno())

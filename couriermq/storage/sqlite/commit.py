@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import TypeVar, cast
 
 from couriermq.core.errors import CourierError, Unavailable
+from couriermq.core.limits import COMMIT_BYTES
 from couriermq.storage.base import Signals
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.sqlite.ledger import Ledger, Operation, Tx
@@ -216,7 +217,7 @@ def _take_turns(tx: Tx, operations: list[Operation]) -> list[object]:
     results = []
     for operation in operations:
         results.append(operation(tx))
-        if len(tx.events) >= TURN_EVENTS:
+        if len(tx.events) >= TURN_EVENTS or tx.taken_bytes >= COMMIT_BYTES:
             break
     return results
 

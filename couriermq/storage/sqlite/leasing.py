@@ -1,10 +1,12 @@
 """Messages on their way out: leased, then acked, released or extended by receipt."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from couriermq.core.errors import CourierError, InvalidReceipt, LeaseLost
 from couriermq.core.events import EventKind
+from couriermq.core.limits import Room
 from couriermq.core.model import (
     UNENDING,
     Ack,
@@ -48,10 +50,23 @@ def receive(
     if not tx.tally(queue.key).counts[State.READY]:
         return []
     if queue.kind is Kind.FIFO:
-        rows = take_groups(tx, queue, limit=limit, group_limit=group_limit or limit, now=now)
+        rows = take_groups(tx, queue, limit=limit, group_limit=group_limit or limit, now=now, room=Room())
     else:
-        rows = tx.execute(Q.ready_messages, {"queue": queue.key, "limit": limit}).fetchall()
+        rows = _fitting(tx, queue, tx.execute(Q.ready_messages, {"queue": queue.key, "limit": limit}), Room())
     return _lease(tx, queue, rows, sealer, now + lease_ms, now, principal)
+
+
+def _fitting(tx: Tx, queue: Queue, rows: Iterator[Row], room: Room) -> list[Row]:
+    """The first rows, as far as they fit; others hear that the rest is still to be had."""
+    taken: list[Row] = []
+    for row in rows:
+        size = row[15] + len(row[5] or b"")
+        if not room.takes(size):
+            tx.made_ready(queue.key)
+            break
+        tx.taken_bytes += size
+        taken.append(row)
+    return taken
 
 
 def _lease(
@@ -75,21 +90,20 @@ def _lease(
     ]
 
 
-def take_groups(tx: Tx, queue: Queue, *, limit: int, group_limit: int, now: int) -> list[Row]:
+def take_groups(tx: Tx, queue: Queue, *, limit: int, group_limit: int, now: int, room: Room | None = None) -> list[Row]:
     """The heads of groups that nobody holds, each as far as it is ready and fits."""
     taken: list[Row] = []
     groups = tx.execute(Q.available_groups, {"queue": queue.key, "now": now, "limit": limit}).fetchall()
     for (grp,) in groups:
-        room = min(group_limit, limit - len(taken))
-        if room == 0:
+        count = min(group_limit, limit - len(taken))
+        if count == 0:
             break
-        rows = tx.execute(Q.group_messages, {"queue": queue.key, "grp": grp, "limit": room}).fetchall()
-        run = 0
-        while run < len(rows) and rows[run][2] == State.READY:
-            run += 1
+        found = tx.execute(Q.group_messages, {"queue": queue.key, "grp": grp, "limit": count})
+        ready = itertools.takewhile(lambda row: row[2] == State.READY, found)
+        run = list(ready) if room is None else _fitting(tx, queue, ready, room)
         if run:
-            taken.extend(rows[:run])
-            tx.execute(Q.lock_group, (run, queue.key, grp))
+            taken.extend(run)
+            tx.execute(Q.lock_group, (len(run), queue.key, grp))
     return taken
 
 

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable
 
 from couriermq.core.chronicle import Chronicle
-from couriermq.core.model import State
+from couriermq.core.model import Counters, State
 
 NEVER = 2**62
 
@@ -42,6 +42,19 @@ class Tally:
     @property
     def total(self) -> int:
         return sum(self.counts)
+
+    @property
+    def counters(self) -> Counters:
+        return Counters(
+            ready_count=self.counts[State.READY],
+            delayed_count=self.counts[State.DELAYED],
+            leased_count=self.counts[State.LEASED],
+            byte_count=self.bytes,
+            oldest_at=self.oldest_at,
+            sent_count=self.sent,
+            acked_count=self.acked,
+            dead_count=self.dead,
+        )
 
     @property
     def figures(self) -> Figures:
@@ -90,7 +103,10 @@ class Ledger:
 class Tx:
     """One transaction in the making: SQL goes straight to the database, the rest is kept here until the commit."""
 
-    __slots__ = ("_before", "_ledger", "db", "dues", "events", "execute", "executemany", "next_seq", "ready", "touched")
+    __slots__ = (
+        "_before", "_ledger", "db", "dues", "events", "execute", "executemany", "next_seq", "ready", "taken_bytes",
+        "touched",
+    )  # fmt: skip
 
     def __init__(self, db: sqlite3.Connection, ledger: Ledger) -> None:
         self.db = db
@@ -101,6 +117,8 @@ class Tx:
         self.dues: list[tuple[int, int]] = []
         self.touched: dict[int, Tally] = {}
         self.next_seq = ledger.next_seq
+        self.taken_bytes = 0
+        """Of messages that receivers get; they are in memory until the commit is durable."""
         self._ledger = ledger
         self._before: dict[int, tuple[Figures, int]] = {}
 

@@ -81,9 +81,9 @@ def _next_due(tx: Tx, queue: Queue, tally: Tally) -> int:
     return min((end for end in ends if end is not None), default=NEVER)
 
 
-def sweep(tx: Tx, queue: Queue, *, now: int) -> bool:
+def sweep(tx: Tx, queue: Queue, *, now: int, limit: int) -> bool:
     """Remove some of the messages of a queue that was deleted; whether none is left."""
-    after = {"queue": queue.key, "entered_at": -1, "seq": -1, "limit": STEP}
+    after = {"queue": queue.key, "entered_at": -1, "seq": -1, "limit": limit}
     rows = tx.execute(Q.page, after).fetchall()
     for row in rows:
         remove(
@@ -91,10 +91,15 @@ def sweep(tx: Tx, queue: Queue, *, now: int) -> bool:
             grp=row[12] if queue.kind is Kind.FIFO else None, kind=EventKind.PURGED, at=now,
             detail={"reason": "queue deleted"},
         )  # fmt: skip
-    if len(rows) < STEP:
+    if len(rows) < limit:
         tx.execute(Q.delete_groups, (queue.key,))
         tx.execute(Q.delete_tally, (queue.key,))
         tx.execute(Q.delete_record, ("doomed", queue.tenant, queue.id))
         tx.drop_tally(queue.key)
         return True
     return False
+
+
+def forget_dedup(tx: Tx, now: int) -> bool:
+    """Forget ids whose time is over; whether there may be more of them."""
+    return tx.execute(Q.forget_dedup, {"now": now, "limit": STEP}).rowcount == STEP

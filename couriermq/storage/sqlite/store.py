@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -16,9 +16,22 @@ from couriermq.clock import fresh_key
 from couriermq.core.chronicle import Commit, entries_of
 from couriermq.core.errors import AlreadyExists, CourierError, OffsetGone, QueueNotFound, Unavailable
 from couriermq.core.events import Entry, Event, EventKind
-from couriermq.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
+from couriermq.core.limits import COMMIT_BYTES
+from couriermq.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
-from couriermq.storage.base import CannotOpen, Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, StoredRecord
+from couriermq.storage.base import (
+    SWEEP_COUNT,
+    SWEEP_MS,
+    CannotOpen,
+    Directory,
+    Filter,
+    Moved,
+    Parcel,
+    ShardLog,
+    Signals,
+    Span,
+    StoredRecord,
+)
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.sqlite import browsing, care, leasing, passing, sending
 from couriermq.storage.sqlite.claims import Claims, forget_claims
@@ -33,8 +46,9 @@ T = TypeVar("T")
 
 MIN_FREE_BYTES = 64 * 1024 * 1024
 """Room kept on the disk for acks, releases and checkpoints once sends are refused."""
-EVENT_BYTES = 32 * 1024 * 1024
-"""About how much of the journal one read decodes."""
+
+COUNTED_TOGETHER = 100
+"""After the counters of this many queues other tasks get a turn."""
 
 _queue = msgspec.msgpack.Decoder(Queue)
 
@@ -324,6 +338,15 @@ class SqliteStore(Claims, Stages):
 
         return await self._on(source, now, operation)
 
+    async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
+        found = {}
+        for index, queue in enumerate(queues, 1):
+            with suppress(QueueNotFound):
+                found[queue.key] = await self.counters(queue, now=now)
+            if index % COUNTED_TOGETHER == 0:
+                await asyncio.sleep(0)
+        return found
+
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         await self._catch_up(queue, now)
         tally = self._ledger.tally(queue.key)
@@ -333,16 +356,7 @@ class SqliteStore(Claims, Stages):
                 for query in (Q.oldest_entered, Q.oldest_entered_own)
             ]
             tally.oldest_at = min((at for at in entered if at is not None), default=None)
-        return Counters(
-            ready_count=tally.counts[State.READY],
-            delayed_count=tally.counts[State.DELAYED],
-            leased_count=tally.counts[State.LEASED],
-            byte_count=tally.bytes,
-            oldest_at=tally.oldest_at,
-            sent_count=tally.sent,
-            acked_count=tally.acked,
-            dead_count=tally.dead,
-        )
+        return tally.counters
 
     async def last_seq(self, queue: Queue) -> int:
         return self._ledger.next_seq - 1
@@ -403,11 +417,14 @@ class SqliteStore(Claims, Stages):
                 raise
             if swept:
                 self._doomed.pop(key, None)
+            elif key in self._doomed:
+                self._ledger.tally(key).next_due = now + SWEEP_MS  # what is due elsewhere does not wait for all of it
+                self._ledger.note(now + SWEEP_MS, key)
         await self._land_all()
         await self._finish_claims(now)
         await self._forget_stages(now)
         while self._dedup_due <= now:
-            more = await self._commit.submit(lambda tx: _forget_dedup(tx, now))
+            more = await self._commit.submit(lambda tx: passing.forget_dedup(tx, now))
             self._dedup_due = now if more else now + MINUTE
         return self._ledger.next_due()
 
@@ -416,11 +433,9 @@ class SqliteStore(Claims, Stages):
         queue = self._directory.queue_of_key(key)
         if queue is not None:
             passing.apply_time(tx, queue, directory=self._directory, now=now)
-        elif key in self._doomed:
-            if passing.sweep(tx, self._doomed[key], now=now):
-                forget_claims(tx, key)
-                return True
-            self._ledger.note(0, key)
+        elif key in self._doomed and passing.sweep(tx, self._doomed[key], now=now, limit=SWEEP_COUNT):
+            forget_claims(tx, key)
+            return True
         return False
 
     # -- journal ----------------------------------------------------------------------------------------------
@@ -454,7 +469,7 @@ class SqliteStore(Claims, Stages):
                 commit = Commit(*row)
                 commits.append(commit)
                 size += len(commit.events)
-                if commit.start + commit.count >= start + limit or size >= EVENT_BYTES:
+                if commit.start + commit.count >= start + limit or size >= COMMIT_BYTES:
                     break
         return commits
 
@@ -481,8 +496,3 @@ class SqliteStore(Claims, Stages):
 
     async def check(self) -> list[str]:
         return await asyncio.to_thread(care.check, self.path)
-
-
-def _forget_dedup(tx: Tx, now: int) -> bool:
-    """Forget ids whose time is over; whether there may be more of them."""
-    return tx.execute(Q.forget_dedup, {"now": now, "limit": passing.STEP}).rowcount == passing.STEP
