@@ -1,23 +1,24 @@
 """Who gets in: judges tokens and secrets, and how often a credential may ask."""
 
 import hashlib
+from collections.abc import Callable
+from functools import partial
 from hmac import compare_digest
 from typing import Any
 
 import msgspec
 
+from couriermq.auth.guard import Attempt, Guard, client_attempt, token_attempt
 from couriermq.auth.principal import Principal
 from couriermq.auth.throttle import Throttle
 from couriermq.auth.tokens import AccessToken, AccessTokens
 from couriermq.catalog import DEFAULT_TENANT, Catalog, hash_secret
 from couriermq.clock import Clock
-from couriermq.core.errors import RecordNotFound, TooManyRequests, Unauthenticated
+from couriermq.core.errors import CredentialEnded, RecordNotFound, TooManyRequests, Unauthenticated
 from couriermq.core.model import Credential
 from couriermq.web.call import Call
 
 ROOT = Principal(id="root", tenant=None)
-BAD_CREDENTIAL_BURST = 100
-BAD_CREDENTIALS_PER_SECOND = 5.0
 
 _RECORD_KIND = "courier"
 _NOBODY = bytes(32)
@@ -40,20 +41,59 @@ class Gate:
         self._root_hash = root_hash
         self._tokens = AccessTokens(token_key)
         self._limits = Throttle()
-        self._failures = Throttle()
+        self._guard = Guard(clock)
         self._principals: dict[str, tuple[Credential, Principal]] = {}
 
     # -- who calls --------------------------------------------------------------------------------------------
 
+    def bearer(self, call: Call) -> Principal:
+        """The caller by its `Authorization: Bearer` header."""
+        scheme, _, token = (call.header(b"authorization") or "").partition(" ")
+        return self.admit_token(call, token.strip() if scheme.lower() == "bearer" else "")
+
+    def admit_token(self, call: Call, token: str) -> Principal:
+        """The holder of the token that a call presents; wrong ones are counted, and after many none is looked at."""
+        if not token:
+            raise Unauthenticated
+        return self._admitted(call, token_attempt(call.origin.address, token), partial(self.by_token, token))
+
+    def admit_client(self, call: Call, client_id: str, secret: str) -> Principal:
+        """The OAuth client that a call presents, counted in the same way."""
+        if not client_id or not secret:
+            raise Unauthenticated("the client id or its secret is missing")
+        attempt = client_attempt(call.origin.address, client_id)
+        return self._admitted(call, attempt, partial(self.by_client, client_id, secret))
+
+    def _admitted(self, call: Call, attempt: Attempt, judge: Callable[[], Principal]) -> Principal:
+        if call.attempt is None:  # else it was checked before, and the catalog has learnt something since
+            self._guard.check(attempt)
+        try:
+            principal = judge()
+        except CredentialEnded:
+            raise
+        except Unauthenticated:
+            if call.attempt is None:
+                self._guard.count_wrong(attempt)
+                call.attempt = attempt
+            raise
+        self._guard.count_right(attempt)
+        return principal
+
+    def may_be_news(self, call: Call) -> bool:
+        """Whether the store should be asked, after a call was refused, if another node knows its credential."""
+        return call.attempt is not None and self._guard.may_ask(call.attempt)
+
     def by_token(self, token: str) -> Principal:
-        """The holder of a secret, of the root token, or of an access token."""
+        """The holder of a secret, of the root token, or of an access token; counts nothing."""
         digest = hashlib.sha256(token.encode()).digest()
         if compare_digest(digest, self._root_hash):
             return ROOT
         credential = self._catalog.credential_of_secret(digest)
-        if credential is not None:
-            return self._admit(credential)
-        return self._by_access_token(token, digest)
+        if credential is None:
+            return self._by_access_token(token, digest)
+        if digest != credential.secret_hash and digest not in credential.secret_hashes(self._clock.now()):
+            raise CredentialEnded("the secret was replaced by another; use that")
+        return self._admit(credential)
 
     def by_client(self, client_id: str, secret: str) -> Principal:
         """An OAuth client: a credential's id and secret, or `root` and the root token."""
@@ -63,37 +103,41 @@ class Gate:
                 return ROOT
             raise Unauthenticated("the client id or its secret is wrong")
         credential = self._catalog.credential_of_id(client_id)
-        kept = credential.secret_hash if credential else _NOBODY
-        if not compare_digest(given, kept) or credential is None:
+        kept = credential.secret_hashes(self._clock.now()) if credential else (_NOBODY,)
+        known = [compare_digest(given, one) for one in kept]
+        if credential is None or not any(known):
             raise Unauthenticated("the client id or its secret is wrong")
         return self._admit(credential)
-
-    def bearer(self, call: Call) -> Principal:
-        """The caller by its `Authorization: Bearer` header."""
-        scheme, _, token = (call.header(b"authorization") or "").partition(" ")
-        if scheme.lower() != "bearer" or not token:
-            raise Unauthenticated
-        return self.by_token(token.strip())
 
     def _by_access_token(self, token: str, digest: bytes) -> Principal:
         holder = self._tokens.holder(token, digest)
         credential = self._catalog.credential_of_id(holder) if holder else None
-        secret_hash = credential.secret_hash if credential else self._root_hash if holder == ROOT.id else None
-        if secret_hash is None or not self._tokens.admits(token, digest, secret_hash, self._clock.now()):
-            raise Unauthenticated("the credential is unknown or has ended")
-        return self._admit(credential) if credential else ROOT
+        now = self._clock.now()
+        for secret_hash in self._secret_hashes(holder, credential, now):
+            alive = self._tokens.admits(token, digest, secret_hash, now)
+            if alive:
+                return self._admit(credential) if credential else ROOT
+            if alive is not None:
+                raise CredentialEnded("the access token has expired; ask for another")
+        raise Unauthenticated("the credential is unknown or has ended")
+
+    def _secret_hashes(self, holder: str | None, credential: Credential | None, now: int) -> tuple[bytes, ...]:
+        """From which secrets the holder's access tokens may have been made."""
+        if credential is not None:
+            return credential.secret_hashes(now)
+        return (self._root_hash,) if holder == ROOT.id else ()
 
     def _admit(self, credential: Credential) -> Principal:
         if not credential.enabled:
-            raise Unauthenticated("the credential is disabled")
+            raise CredentialEnded("the credential is disabled")
         if credential.expires_at is not None and credential.expires_at <= self._clock.now():
-            raise Unauthenticated("the credential has expired")
+            raise CredentialEnded("the credential has expired")
         if credential.requests_per_second is not None:
             self._check_rate(credential.id, credential.requests_per_second)
         known = self._principals.get(credential.id)
         if known is not None and known[0] is credential:
             return known[1]
-        principal = Principal(id=credential.id, tenant=credential.tenant, scopes=credential.scopes)
+        principal = Principal.of(credential)
         self._principals[credential.id] = (credential, principal)
         return principal
 
@@ -112,20 +156,21 @@ class Gate:
         remaining, full_at = self._limits.left(credential.id, rate=rate, burst=max(1.0, rate), now=self._clock.now())
         return Allowance(rate, remaining, full_at)
 
-    def count_failure(self, address: str) -> None:
-        """Note a bad credential from a client's address; raises TooManyRequests when there were too many."""
-        if wait_ms := self._failures.wait_ms(
-            address, rate=BAD_CREDENTIALS_PER_SECOND, burst=BAD_CREDENTIAL_BURST, now=self._clock.now()
-        ):
-            raise TooManyRequests(wait_ms)
-
     # -- access tokens ----------------------------------------------------------------------------------------
 
-    def issue_token(self, holder: Principal | Credential, *, ttl_ms: int, sliding: bool = False) -> str:
-        """An access token for the holder, the same one while it lives; `sliding` means that each use extends it."""
-        credential = self._catalog.credential_of_id(holder.id)
-        secret_hash = credential.secret_hash if credential else self._root_hash
-        return self._tokens.issue(holder.id, secret_hash, ttl_ms=ttl_ms, sliding=sliding, now=self._clock.now())
+    def issue_token(
+        self, holder: Principal | Credential, *, ttl_ms: int, sliding: bool = False, secret: str | None = None
+    ) -> str:
+        """An access token for the holder, the same one while it lives; `sliding` means that each use extends it.
+
+        It ends with the `secret` that the holder has shown for it, which may be one that was replaced and ends soon.
+        """
+        now, credential = self._clock.now(), self._catalog.credential_of_id(holder.id)
+        good = self._secret_hashes(ROOT.id, credential, now)
+        shown = hash_secret(secret) if secret is not None else good[0]
+        return self._tokens.issue(
+            holder.id, shown if shown in good else good[0], ttl_ms=ttl_ms, sliding=sliding, now=now
+        )
 
     async def save_tokens(self) -> None:
         """Keep when each access token ends, for the next start and for other nodes, and learn what those have kept."""

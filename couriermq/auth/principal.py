@@ -1,9 +1,12 @@
 """A caller that has proved who it is."""
 
+from collections.abc import Collection, Mapping, Sequence
+
 import msgspec
 
+from couriermq.core import scopes as rules
 from couriermq.core.errors import Forbidden
-from couriermq.core.model import Action, Exchange, Queue, Scope
+from couriermq.core.model import Action, Credential, Exchange, Queue, Scope
 
 VERBS = {
     Action.SEND: "send to",
@@ -11,6 +14,7 @@ VERBS = {
     Action.BROWSE: "browse",
     Action.MANAGE: "manage",
     Action.STATS: "read the figures of",
+    Action.AUDIT: "read the audit events of",
 }
 
 
@@ -20,6 +24,19 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tenant: str | None
     scopes: tuple[Scope, ...] = ()
+    dialect_scopes: Mapping[str, Sequence[str]] = {}
+    """Not empty: only these dialects may be used, and in each of them only these of its own scopes."""
+    expires_at: int | None = None
+
+    @classmethod
+    def of(cls, credential: Credential) -> "Principal":
+        return cls(
+            id=credential.id,
+            tenant=credential.tenant,
+            scopes=credential.scopes,
+            dialect_scopes=credential.dialect_scopes,
+            expires_at=credential.expires_at,
+        )
 
     @property
     def is_root(self) -> bool:
@@ -29,34 +46,79 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         if not self.is_root:
             raise Forbidden("manage", "tenants; that needs the root credential")
 
+    def require_dialect(self, dialect: str) -> None:
+        """The right to use a dialect at all."""
+        if self.dialect_scopes and dialect not in self.dialect_scopes:
+            raise Forbidden("use", f"this API; it is limited to {', '.join(sorted(self.dialect_scopes))}")
+
     def require_tenant(self, tenant: str) -> None:
         """Ask this before looking anything up: a stranger must not learn what exists."""
         if self.tenant is not None and self.tenant != tenant:
             raise Forbidden("use", f"tenant {tenant!r}")
 
+    # -- acting -----------------------------------------------------------------------------------------------
+
+    def require_on(self, asked: str, found: Queue | Exchange | None, *actions: Action, verb: str | None = None) -> None:
+        """The right to do one of the actions on what the caller asked for by a name or an id, if it was found.
+
+        Without the right the answer is the same whether or not anything has that name.
+        """
+        if not self.may_on(asked, found, *actions):
+            raise Forbidden(verb or " or ".join(VERBS[action] for action in actions), f"{asked[:200]!r}")
+
+    def may_on(self, asked: str, found: Queue | Exchange | None, *actions: Action) -> bool:
+        if self.tenant is None:
+            return True
+        if found is None:
+            return rules.allows(self.scopes, actions, (asked,))
+        return found.tenant == self.tenant and rules.allows(self.scopes, actions, (found.name, found.id))
+
     def require(self, action: Action, target: Queue | Exchange) -> None:
-        """The right to act on one queue or exchange."""
+        """The right to act on one queue or exchange that the caller knows."""
         if self.tenant is None:
             return
         self.require_tenant(target.tenant)
-        for scope in self.scopes:
-            if scope.action is action and (
-                "*" in scope.queues or target.name in scope.queues or target.id in scope.queues
-            ):
-                return
-        raise Forbidden(VERBS[action], f"{target.name!r}")
+        if not self.may(action, target):
+            raise Forbidden(VERBS[action], f"{target.name!r}")
+
+    def may(self, action: Action, target: Queue | Exchange) -> bool:
+        return self.may_on(target.name, target, action)
 
     def require_all(self, action: Action, tenant: str) -> None:
         """The right to act on the whole tenant: lists, new queues, credentials."""
-        if self.tenant is None:
-            return
         self.require_tenant(tenant)
-        if not any(scope.action is action and "*" in scope.queues for scope in self.scopes):
+        if not self.may_all(action):
             raise Forbidden(VERBS[action], f"all of tenant {tenant!r}")
 
-    def may(self, action: Action, target: Queue | Exchange) -> bool:
-        try:
-            self.require(action, target)
-        except Forbidden:
-            return False
-        return True
+    def may_all(self, *actions: Action) -> bool:
+        return self.tenant is None or rules.allows(self.scopes, actions, ())
+
+    def may_somewhere(self, actions: Collection[Action]) -> bool:
+        """Whether the caller may do one of the actions on anything."""
+        return self.tenant is None or rules.allows_somewhere(self.scopes, actions)
+
+    # -- granting ---------------------------------------------------------------------------------------------
+
+    def require_grant(
+        self,
+        scopes: Sequence[Scope],
+        *,
+        dialect_scopes: Mapping[str, Sequence[str]] | None = None,
+        expires_at: int | None = None,
+    ) -> None:
+        """The right to give somebody a credential like this, or its secret: nobody grants more than they have."""
+        if self.tenant is None:
+            return
+        if excess := rules.first_excess(self.scopes, scopes):
+            action, queue = excess
+            raise Forbidden("grant", f"{action} on {queue!r}, which it does not have itself")
+        if not rules.may_grant_dialects(self.dialect_scopes, dialect_scopes or {}):
+            raise Forbidden("grant", "scopes of a dialect that it does not have itself")
+        if not rules.may_grant_until(self.expires_at, expires_at):
+            raise Forbidden("grant", f"anything that ends later than itself; give expires_at up to {self.expires_at}")
+
+    def require_grant_of(self, credential: Credential) -> None:
+        """The same for a credential as it stands."""
+        self.require_grant(
+            credential.scopes, dialect_scopes=credential.dialect_scopes, expires_at=credential.expires_at
+        )

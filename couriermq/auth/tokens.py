@@ -56,13 +56,13 @@ class AccessTokens:
         token = seen[0] if seen else _parse(text)
         return token.holder if token else None
 
-    def admits(self, text: str, digest: bytes, secret_hash: bytes, now: int) -> bool:
-        """Whether the token was made from this secret and is alive; a sliding one lives on from now."""
+    def admits(self, text: str, digest: bytes, secret_hash: bytes, now: int) -> bool | None:
+        """Whether the token is alive, or None if it was not made from this secret; a sliding one lives on from now."""
         seen = self._seen.get(digest)
         if seen is None or seen[1] != secret_hash:
             token = self._recognise(text, secret_hash)
             if token is None:
-                return False
+                return None
             if len(self._seen) >= _SWEEP_COUNT:
                 self._seen.clear()
             self._seen[digest] = (token, secret_hash)

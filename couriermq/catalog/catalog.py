@@ -7,7 +7,7 @@ from couriermq.catalog.exchanges import Exchanges
 from couriermq.catalog.listeners import Listeners
 from couriermq.catalog.memory import DEFAULT_TENANT
 from couriermq.catalog.records import Records
-from couriermq.catalog.shelf import KINDS, read_stored
+from couriermq.catalog.shelf import KINDS
 from couriermq.catalog.tenants import Tenants
 from couriermq.core.errors import AlreadyExists
 
@@ -17,9 +17,11 @@ class Catalog(Tenants, Listeners, Exchanges, Credentials, Records):
 
     async def load(self) -> None:
         """Read everything from the store; a new store gets its default tenant."""
-        for stored in await self._store.load_records():
+        records = await self._store.load_records()
+        for stored in records:
             if stored.kind in KINDS:  # others keep things of their own in the store
-                self._remember(read_stored(stored))
+                self._remember(self._read(stored))
+        await self._seal_again(records)
         if DEFAULT_TENANT not in self._tenants:
             with contextlib.suppress(AlreadyExists):  # another node that starts was faster
                 await self.create_tenant(DEFAULT_TENANT, principal="courier")

@@ -1,13 +1,13 @@
 """Changes to listeners, each with the two queues that it needs."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from couriermq.catalog.queues import Queues
-from couriermq.clock import mint_id
 from couriermq.core import limits
-from couriermq.core.errors import AlreadyExists, Invalid
+from couriermq.core.errors import Invalid
 from couriermq.core.events import EventKind
 from couriermq.core.model import Kind, LateAck, Listener, ListenerSettings, Queue, QueueSettings
 from couriermq.core.routing import check_rule
@@ -33,9 +33,8 @@ class Listeners(Queues):
         self._check_listener(settings)
         async with self._writing:
             queue = self.queue_by_id(queue.tenant, queue.id)
-            if any(listener.name == name for listener in self.listeners_of(queue)):
-                raise AlreadyExists("listener", name)
-            listener_id, now = mint_id(self._clock), self._clock.now()
+            self._check_listener_name(queue, name)
+            listener_id, now = self._mint_id(queue.tenant), self._clock.now()
             dead = await self._new_queue(queue.tenant, f"~{listener_id}/dead", owner=listener_id)
             outbox = await self._new_queue(
                 queue.tenant,
@@ -59,14 +58,25 @@ class Listeners(Queues):
             )
             return await self._put(listener, EventKind.LISTENER_ADDED, principal, dead, outbox)
 
-    async def change_listener(self, listener: Listener, *, principal: str, **changes: Any) -> Listener:
-        """Change name, url, liveness_url, state, reason, secrets, settings or annotations."""
+    async def change_listener(
+        self,
+        listener: Listener,
+        change: Callable[[Listener], Mapping[str, Any]] | None = None,
+        *,
+        principal: str,
+        **changes: Any,
+    ) -> Listener:
+        """Change name, url, liveness_url, state, reason, secrets, settings or annotations.
+
+        `change` makes the changes from the listener as it stands when it is this change's turn, or raises.
+        """
         async with self._writing:
             queue = self.queue_by_id(listener.tenant, listener.queue_id)
             listener = self.listener(queue, listener.id)
-            changed = msgspec.structs.replace(listener, **changes, changed_at=self._clock.now())
-            if any(one.name == changed.name and one.id != changed.id for one in self.listeners_of(queue)):
-                raise AlreadyExists("listener", changed.name)
+            wanted = {**changes, **(change(listener) if change is not None else {})}
+            changed = msgspec.structs.replace(listener, **wanted, changed_at=self._clock.now())
+            if changed.name != listener.name:
+                self._check_listener_name(queue, changed.name, of=listener.id)
             self._check_listener(changed.settings)
             if changed.settings.ordered != listener.settings.ordered:
                 raise Invalid("whether deliveries are ordered is decided when a listener is made", field="ordered")

@@ -31,6 +31,7 @@ class Memory:
         self._names: dict[tuple[str, str], Queue | Exchange] = {}
         self._bindings: dict[str, dict[str, Binding]] = {}  # by exchange, then by queue
         self._listeners: dict[str, dict[str, Listener]] = {}  # by queue, then by id
+        self._listeners_by_id: dict[str, Listener] = {}
         self._listener_watcher: Callable[[Listener, bool], None] | None = None
         self._credentials: dict[str, Credential] = {}
         self._secrets: dict[bytes, Credential] = {}
@@ -45,6 +46,11 @@ class Memory:
     def tenants(self) -> list[Tenant]:
         return sorted(self._tenants.values(), key=lambda tenant: tenant.id)
 
+    def delivery_allow(self, tenant_id: str) -> tuple[str, ...]:
+        """Networks that this tenant may deliver to beside those that every tenant may."""
+        found = self._tenants.get(tenant_id)
+        return found.delivery_allow if found else ()
+
     def tenant_of_alias(self, dialect: str, alias: str) -> Tenant:
         """The tenant that a dialect knows under this id: its alias there, else its own id."""
         found = self._aliases.get((dialect, alias)) or self._tenants.get(alias)
@@ -52,12 +58,22 @@ class Memory:
             raise TenantNotFound(alias)
         return found
 
+    # A queue, an exchange or a listener is found by its id before its name. No name equals the id of another one: see
+    # `_check_free`. Stores of an older Courier may hold such a name; there the id wins, too.
+
     def queue(self, tenant: str, name_or_id: str) -> Queue:
-        """The tenant's queue of that name, else of that id; another tenant's queue does not exist."""
-        found = self._names.get((tenant, name_or_id)) or self._queues.get(name_or_id)
-        if not isinstance(found, Queue) or found.tenant != tenant or found.owner is not None:
+        """The tenant's queue of that id, else of that name; another tenant's queue does not exist."""
+        found = self._find(tenant, name_or_id)
+        if not isinstance(found, Queue):
             raise QueueNotFound(name_or_id)
         return found
+
+    def _find(self, tenant: str, name_or_id: str) -> Queue | Exchange | None:
+        """What a caller of the tenant calls by that id or name; queues that belong to listeners are not for callers."""
+        found = self._queues.get(name_or_id) or self._exchanges.get(name_or_id)
+        if found is None or found.tenant != tenant:
+            found = self._names.get((tenant, name_or_id))
+        return None if isinstance(found, Queue) and found.owner is not None else found
 
     def queue_by_id(self, tenant: str, queue_id: str) -> Queue:
         found = self._queues.get(queue_id)
@@ -83,10 +99,18 @@ class Memory:
 
     def destination(self, tenant: str, name_or_id: str) -> Queue | Exchange:
         """Queues and exchanges share their names; raises QueueNotFound when it is neither."""
-        found = self._names.get((tenant, name_or_id)) or self._queues.get(name_or_id) or self._exchanges.get(name_or_id)
-        if found is None or found.tenant != tenant or (isinstance(found, Queue) and found.owner is not None):
+        found = self._find(tenant, name_or_id)
+        if found is None:
             raise QueueNotFound(name_or_id)
         return found
+
+    def destination_of_id(self, thing_id: str) -> Queue | Exchange | None:
+        """A queue or an exchange by its id; for a queue that belongs to a listener, the queue that this listens to."""
+        found = self._queues.get(thing_id)
+        if found is None or found.owner is None:
+            return found or self._exchanges.get(thing_id)
+        listener = self._listeners_by_id.get(found.owner)
+        return self._queues.get(listener.queue_id) if listener is not None else None
 
     def dead_letter_sources(self, queue: Queue) -> list[Queue]:
         """The queues whose dead letters go to this one."""
@@ -94,8 +118,8 @@ class Memory:
         return [q for q in owned if q.settings.dead_letter_queue == queue.id and q.id != queue.id]
 
     def exchange(self, tenant: str, name_or_id: str) -> Exchange:
-        found = self._names.get((tenant, name_or_id)) or self._exchanges.get(name_or_id)
-        if not isinstance(found, Exchange) or found.tenant != tenant:
+        found = self._find(tenant, name_or_id)
+        if not isinstance(found, Exchange):
             raise ExchangeNotFound(name_or_id)
         return found
 
@@ -118,6 +142,9 @@ class Memory:
     def watch_listeners(self, watcher: Callable[[Listener, bool], None] | None) -> None:
         """Have every listener that is new, changed (True) or gone (False) told to whoever delivers to it."""
         self._listener_watcher = watcher
+
+    def has_listeners(self, queue: Queue) -> bool:
+        return bool(self._listeners.get(queue.id))
 
     def listeners_of(self, queue: Queue) -> list[Listener]:
         """The listeners of a queue, oldest first."""
@@ -153,6 +180,7 @@ class Memory:
         return self._credentials.get(credential_id)
 
     def credential_of_secret(self, secret_hash: bytes) -> Credential | None:
+        """The credential that has this secret, or had it before it was rotated with an overlap."""
         return self._secrets.get(secret_hash)
 
     def credentials(self, tenant: str) -> list[Credential]:
@@ -170,8 +198,25 @@ class Memory:
         return sorted(found, key=lambda record: (record.created_at, record.id))
 
     def _check_free(self, tenant: str, name: str, noun: str) -> None:
-        if (tenant, name) in self._names:
+        """A name must be nobody else's, and not be the id of anything of the tenant: that would take its address."""
+        same_id = self._queues.get(name) or self._exchanges.get(name) or self._listeners_by_id.get(name)
+        if (tenant, name) in self._names or (same_id is not None and same_id.tenant == tenant):
             raise AlreadyExists(noun, name)
+
+    def _is_free_id(self, tenant: str, thing_id: str) -> bool:
+        """Whether an id is nothing's id, and not a name of the tenant either."""
+        known = (self._queues, self._exchanges, self._listeners_by_id)
+        names = (listener.name for group in self._listeners.values() for listener in group.values())
+        return (
+            not any(thing_id in things for things in known)
+            and (tenant, thing_id) not in self._names
+            and thing_id not in names
+        )
+
+    def _check_listener_name(self, queue: Queue, name: str, *, of: str | None = None) -> None:
+        """The same for a listener among those of its queue; `of` is its own id."""
+        if any(name in (one.name, one.id) for one in self.listeners_of(queue) if one.id != of):
+            raise AlreadyExists("listener", name)
 
     def _with_queues(self, listener: Listener) -> list[Thing]:
         return [listener, self.outbox(listener), self.dead_letters(listener)]
@@ -215,13 +260,14 @@ class Memory:
             case Binding():
                 self._bindings.setdefault(thing.exchange_id, {})[thing.queue_id] = thing
             case Listener():
-                self._listeners.setdefault(thing.queue_id, {})[thing.id] = thing
+                self._listeners.setdefault(thing.queue_id, {})[thing.id] = self._listeners_by_id[thing.id] = thing
                 if self._listener_watcher is not None:
                     self._listener_watcher(thing, True)
             case Credential():
                 if known := self._credentials.get(thing.id):
-                    self._secrets.pop(known.secret_hash, None)
-                self._credentials[thing.id] = self._secrets[thing.secret_hash] = thing
+                    self._forget_secrets(known)
+                self._credentials[thing.id] = thing
+                self._secrets.update(dict.fromkeys(thing.secret_hashes(0), thing))
             case Record():
                 self._records[thing.kind, thing.tenant, thing.id] = thing
 
@@ -237,13 +283,17 @@ class Memory:
             case Binding():
                 del self._bindings[thing.exchange_id][thing.queue_id]
             case Listener():
-                del self._listeners[thing.queue_id][thing.id]
+                del self._listeners[thing.queue_id][thing.id], self._listeners_by_id[thing.id]
                 if self._listener_watcher is not None:
                     self._listener_watcher(thing, False)
             case Credential():
-                del self._credentials[thing.id], self._secrets[thing.secret_hash]
+                self._forget_secrets(self._credentials.pop(thing.id))
             case Record():
                 del self._records[thing.kind, thing.tenant, thing.id]
+
+    def _forget_secrets(self, credential: Credential) -> None:
+        for secret_hash in credential.secret_hashes(0):
+            self._secrets.pop(secret_hash, None)
 
     def _forget_aliases(self, tenant_id: str) -> None:
         for key in [key for key, tenant in self._aliases.items() if tenant.id == tenant_id]:

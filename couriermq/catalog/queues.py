@@ -1,18 +1,15 @@
 """Changes to queues."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from couriermq.catalog.shelf import Shelf
-from couriermq.clock import mint_id
+from couriermq.catalog.shelf import Shelf, changed
 from couriermq.core import limits
 from couriermq.core.errors import DeadLetterCycle, InUse, QueueNotFound
 from couriermq.core.events import EventKind
 from couriermq.core.model import Json, Kind, Queue, QueueSettings
-
-T = TypeVar("T", QueueSettings, dict[str, Json])
 
 
 class Queues(Shelf):
@@ -42,7 +39,7 @@ class Queues(Shelf):
     async def _new_queue(self, tenant: str, name: str, **facts: Any) -> Queue:
         key, now = await self._store.next_key(), self._clock.now()
         return Queue(
-            key=key, id=mint_id(self._clock), tenant=tenant, name=name, **facts, created_at=now, changed_at=now
+            key=key, id=self._mint_id(tenant), tenant=tenant, name=name, **facts, created_at=now, changed_at=now
         )
 
     async def change_queue(
@@ -52,26 +49,30 @@ class Queues(Shelf):
         name: str | None = None,
         settings: QueueSettings | Callable[[QueueSettings], QueueSettings] | None = None,
         annotations: dict[str, Json] | Callable[[dict[str, Json]], dict[str, Json]] | None = None,
+        check: Callable[[Queue], None] | None = None,
         principal: str,
     ) -> Queue:
         """Replace what is given and keep the rest; a queue's kind is for life.
 
-        What is given as a function is made from what stands when it is this change's turn.
+        What is given as a function is made from what stands when it is this change's turn. `check` is given the queue
+        as it stands then, and raises where that forbids the change.
         """
         async with self._writing:
             queue = self.queue_by_id(queue.tenant, queue.id)
+            if check is not None:
+                check(queue)
             if name is not None and name != queue.name:
                 limits.check_name(name)
                 self._check_free(queue.tenant, name, "queue")
-            changed = msgspec.structs.replace(
+            wanted = msgspec.structs.replace(
                 queue,
                 name=name or queue.name,
-                settings=_changed(queue.settings, settings),
-                annotations=_changed(queue.annotations, annotations),
+                settings=changed(queue.settings, settings),
+                annotations=changed(queue.annotations, annotations),
                 changed_at=self._clock.now(),
             )
-            self._check_queue(changed)
-            return await self._put(changed, EventKind.QUEUE_CHANGED, principal)
+            self._check_queue(wanted)
+            return await self._put(wanted, EventKind.QUEUE_CHANGED, principal)
 
     async def delete_queue(self, queue: Queue, *, principal: str) -> None:
         """Remove a queue, its bindings and, with time, its messages; raises InUse while it takes dead letters."""
@@ -93,9 +94,3 @@ class Queues(Shelf):
             if target is None or target.tenant != queue.tenant:
                 raise QueueNotFound(target_id)
             target_id = target.settings.dead_letter_queue
-
-
-def _changed(present: T, change: T | Callable[[T], T] | None) -> T:
-    if change is None:
-        return present
-    return change(present) if callable(change) else change

@@ -1,6 +1,6 @@
 """Changes to the documents that dialects keep."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from couriermq.catalog.shelf import Shelf
 from couriermq.clock import mint_id
@@ -12,14 +12,38 @@ class Records(Shelf):
     """Documents by kind, tenant and id."""
 
     async def put_record(
-        self, kind: str, tenant: str, document: Json, *, record_id: str | None = None, principal: str
+        self,
+        kind: str,
+        tenant: str,
+        document: Json | Callable[[Record | None], Json],
+        *,
+        record_id: str | None = None,
+        principal: str,
     ) -> Record:
-        """Keep a document for a dialect, new or in place of the one with this id."""
+        """Keep a document for a dialect, new or in place of the one with this id.
+
+        A function makes the document from the record, if there is one, when it is this change's turn, or raises.
+        """
         async with self._writing:
             self.tenant(tenant)
             record_id = record_id or mint_id(self._clock)
+            wanted = document(self._records.get((kind, tenant, record_id))) if callable(document) else document
             told = self._told(kind, tenant, record_id)
-            return await self._put(self._renewed(kind, tenant, record_id, document), told, principal)
+            return await self._put(self._renewed(kind, tenant, record_id, wanted), told, principal)
+
+    async def change_record(
+        self, kind: str, tenant: str, record_id: str, change: Callable[[Json], Json], *, principal: str
+    ) -> Record:
+        """Keep what a function makes of the document that stands when it is this change's turn; raises RecordNotFound
+        where there is none, and writes nothing where it is the same."""
+        async with self._writing:
+            present = self.record(kind, tenant, record_id)
+            document = change(present.document)
+            if document == present.document:
+                return present
+            return await self._put(
+                self._renewed(kind, tenant, record_id, document), EventKind.RECORD_CHANGED, principal
+            )
 
     async def put_records(self, kind: str, documents: Mapping[tuple[str, str], Json], *, principal: str) -> None:
         """Keep documents by tenant and id, all in one change; those of tenants that are gone are left out."""

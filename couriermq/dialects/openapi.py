@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -13,6 +13,8 @@ from couriermq.web.call import Call, Dialect, Handler, Header, Reply, Route
 
 FOLDER = Path(__file__).parent / "reference"
 MEDIA = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+PREFIX_COUNT = 8
+"""For how many path prefixes of proxies a page is kept ready."""
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -39,22 +41,30 @@ def documentation(dialects: Sequence[Dialect]) -> tuple[Route, ...]:
     """The routes of `/docs` and of `/openapi/{dialect}.json` for every dialect that offers a document."""
     documents = {dialect.name: dialect.openapi for dialect in dialects if isinstance(dialect, Documented)}
     return (
-        _page("/docs", "text/html; charset=utf-8", (FOLDER / "index.html").read_bytes),
-        *(_page(f"/docs/{file.name}", MEDIA[file.suffix], file.read_bytes) for file in _assets()),
-        _page("/openapi", "application/json", lambda: _index(documents)),
+        _page("/docs", "text/html; charset=utf-8", _file(FOLDER / "index.html")),
+        *(_page(f"/docs/{file.name}", MEDIA[file.suffix], _file(file)) for file in _assets()),
+        _page("/openapi", "application/json", lambda prefix: _index(documents, prefix)),
         *(_page(f"/openapi/{name}.json", "application/json", _document(make)) for name, make in documents.items()),
     )
 
 
-def _page(path: str, media: str, make: Callable[[], bytes]) -> Route:
-    return Route("GET", path, _serving(media, cache(make)), public=True)
+Maker = Callable[[str], bytes]
+"""Makes a page for callers that find the server below a path prefix, which is mostly empty."""
 
 
-def _serving(media: str, make: Callable[[], bytes]) -> Handler:
+def _page(path: str, media: str, make: Maker) -> Route:
+    return Route("GET", path, _serving(media, lru_cache(maxsize=PREFIX_COUNT)(make)), public=True)
+
+
+def _file(file: Path) -> Maker:
+    return lambda prefix: file.read_bytes()
+
+
+def _serving(media: str, make: Maker) -> Handler:
     """A handler for a page that stays the same as long as the server runs."""
 
     async def serve_page(call: Call) -> Reply:
-        body = make()
+        body = make(call.origin.prefix)
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers = ((b"content-type", media.encode()), (b"etag", tag.encode()), *_SHIELDS)
         if call.header(b"if-none-match") == tag:
@@ -68,14 +78,19 @@ def _assets() -> list[Path]:
     return sorted(file for file in FOLDER.iterdir() if file.suffix in MEDIA)
 
 
-def _document(make: Callable[[], dict[str, Json]]) -> Callable[[], bytes]:
-    return lambda: msgspec.json.encode(make())
+def _document(make: Callable[[], dict[str, Json]]) -> Maker:
+    def encode(prefix: str) -> bytes:
+        document = make()
+        servers = [{**server, "url": prefix + server["url"]} for server in document.get("servers", ())]
+        return msgspec.json.encode(document | {"servers": servers} if prefix else document)
+
+    return encode
 
 
-def _index(documents: dict[str, Callable[[], dict[str, Json]]]) -> bytes:
+def _index(documents: dict[str, Callable[[], dict[str, Json]]], prefix: str) -> bytes:
     """Which documents there are, in the order in which the dialects stand."""
     listed = [
-        {"dialect": name, "title": make().get("info", {}).get("title", name), "url": f"/openapi/{name}.json"}
+        {"dialect": name, "title": make().get("info", {}).get("title", name), "url": f"{prefix}/openapi/{name}.json"}
         for name, make in documents.items()
     ]
     return msgspec.json.encode({"documents": listed})

@@ -12,6 +12,8 @@ from couriermq.dialects.anypoint.asking import NOTHING, choice, number, read_obj
 from couriermq.web.call import Call, Reply
 
 MANY = 2**31
+PURGE_SECONDS = 30
+"""How long a purge is waited for; a longer one goes on by itself."""
 
 
 async def list_destinations(call: Call) -> Reply:
@@ -48,53 +50,48 @@ def _write(one: Queue | Exchange, catalog: Catalog, *, minimal: bool) -> dict[st
 
 
 async def read_queue(call: Call) -> Reply:
-    queue = place.queue(call)
-    rights.require(call, queue, *rights.LOOK)
+    queue = rights.queue(call, *rights.LOOK)
     return _entity(call, queue)
 
 
 async def put_queue(call: Call) -> Reply:
     """Create the queue; where it exists, change what the body gives and keep the rest."""
     tenant = place.tenant(call)
-    body = read_object(call)
     queue = _find(call, tenant)
+    rights.require(call, call.params["queue"], queue, rights.ADMINISTER)
+    body = read_object(call)
     if queue is None:
         rights.require_all(call, tenant, rights.ADMINISTER)
         try:
             return _entity(call, await _create(call, tenant, body))
         except AlreadyExists:
             queue = _find(call, tenant)
-            if queue is None:  # the name is an exchange's; else somebody was quicker than we
+            if queue is None:  # the name is an exchange's; else another call has just created it
                 raise
-    rights.require(call, queue, rights.ADMINISTER)
     return _entity(call, await _change(call, queue, body, forget_dead_letters=False))
 
 
 async def patch_queue_v1(call: Call) -> Reply:
     """Change what the body gives; dead letters that it does not mention are switched off."""
-    queue = place.queue(call)
-    rights.require(call, queue, rights.ADMINISTER)
+    queue = rights.queue(call, rights.ADMINISTER)
     return _entity(call, await _change(call, queue, read_object(call), forget_dead_letters=True))
 
 
 async def patch_queue_v2(call: Call) -> Reply:
     """Change what the body gives and nothing else."""
-    queue = place.queue(call)
-    rights.require(call, queue, rights.ADMINISTER)
+    queue = rights.queue(call, rights.ADMINISTER)
     return _entity(call, await _change(call, queue, read_object(call), forget_dead_letters=False))
 
 
 async def delete_queue(call: Call) -> Reply:
-    queue = place.queue(call)
-    rights.require(call, queue, rights.ADMINISTER)
+    queue = rights.queue(call, rights.ADMINISTER)
     await call.services.catalog.delete_queue(queue, principal=call.principal.id)
     return NOTHING
 
 
 async def purge_queue(call: Call) -> Reply:
-    queue = place.queue(call)
-    rights.require(call, queue, rights.ADMINISTER, rights.CLEAR)
-    await call.services.broker.purge(queue, principal=call.principal.id)
+    queue = rights.queue(call, rights.ADMINISTER, rights.CLEAR)
+    await call.services.purges.purge(queue, principal=call.principal.id, patience_seconds=PURGE_SECONDS)
     return NOTHING
 
 
@@ -116,7 +113,7 @@ async def _create(call: Call, tenant: str, body: dict[str, Any]) -> Queue:
         tenant,
         call.params["queue"],
         kind=kind,
-        settings=_settings(call, tenant, kind, admin_wire.NEW_QUEUE, body, forget_dead_letters=False),
+        settings=_settings(call, kind, admin_wire.NEW_QUEUE, body, forget_dead_letters=False),
         annotations=_annotations({}, body),
         principal=call.principal.id,
     )
@@ -128,9 +125,7 @@ async def _change(call: Call, queue: Queue, body: dict[str, Any], *, forget_dead
         raise Invalid("fifo is decided when a queue is created; create another queue")
     return await call.services.catalog.change_queue(
         queue,
-        settings=lambda present: _settings(
-            call, queue.tenant, queue.kind, present, body, forget_dead_letters=forget_dead_letters
-        ),
+        settings=lambda present: _settings(call, queue.kind, present, body, forget_dead_letters=forget_dead_letters),
         annotations=lambda present: _annotations(present, body),
         principal=call.principal.id,
     )
@@ -142,10 +137,10 @@ def _annotations(present: dict[str, Json], body: dict[str, Any]) -> dict[str, Js
 
 
 def _settings(
-    call: Call, tenant: str, kind: Kind, present: QueueSettings, body: dict[str, Any], *, forget_dead_letters: bool
+    call: Call, kind: Kind, present: QueueSettings, body: dict[str, Any], *, forget_dead_letters: bool
 ) -> QueueSettings:
     given: dict[str, Any] = dict(admin_wire.read_settings(body))
-    target = admin_wire.read_dead_letter_queue(body, call.services.catalog, tenant, kind)
+    target = _dead_letter_queue(call, body, kind)
     deliveries = given.pop("max_attempts", None)
     given |= _dead_letters(
         present,
@@ -156,6 +151,21 @@ def _settings(
         strict=place.is_strict(call),
     )
     return msgspec.structs.replace(present, **given)
+
+
+def _dead_letter_queue(call: Call, body: dict[str, Any], kind: Kind) -> str | None:
+    """The id of the dead letter queue that the body names: one that keeps the same order, and that the caller may
+    send to or administer."""
+    name = admin_wire.read_dead_letter_queue(body)
+    if name is None:
+        return None
+    try:
+        target = rights.named(call, name, call.services.catalog.queue, rights.ADMINISTER, rights.PUBLISH)
+    except QueueNotFound:
+        raise Invalid(f"{admin_wire.DEAD_LETTERS} names no queue: {name!r}") from None
+    if target.kind is not kind:
+        raise Invalid("the dead letter queue of a FIFO queue must be FIFO, that of a standard queue standard")
+    return target.id
 
 
 def _dead_letters(

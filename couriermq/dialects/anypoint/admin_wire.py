@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from couriermq.catalog import Catalog
-from couriermq.core.errors import Invalid, QueueNotFound
+from couriermq.core.errors import Invalid
 from couriermq.core.model import DAY, MINUTE, Exchange, Json, Kind, Matcher, Queue, QueueSettings, Rule, RuleType
 from couriermq.dialects.anypoint import fallback, limits
 from couriermq.dialects.anypoint.wire import whole_or_none
@@ -52,20 +52,14 @@ def read_flag(body: dict[str, Any], name: str) -> bool | None:
     raise Invalid(f"{name} must be true or false")
 
 
-def read_dead_letter_queue(body: dict[str, Any], catalog: Catalog, tenant: str, kind: Kind) -> str | None:
-    """The id of the dead letter queue that the body names; it must keep the same order as the queue itself."""
+def read_dead_letter_queue(body: dict[str, Any]) -> str | None:
+    """The name of the dead letter queue that the body gives."""
     name = body.get(DEAD_LETTERS)
     if name is None or name == "":
         return None
     if not isinstance(name, str):
         raise Invalid(f"{DEAD_LETTERS} must be the id of a queue")
-    try:
-        target = catalog.queue(tenant, name)
-    except QueueNotFound:
-        raise Invalid(f"{DEAD_LETTERS} names no queue: {name!r}") from None
-    if target.kind is not kind:
-        raise Invalid("the dead letter queue of a FIFO queue must be FIFO, that of a standard queue standard")
-    return target.id
+    return name
 
 
 def write_queue(queue: Queue, catalog: Catalog) -> dict[str, Json]:

@@ -8,7 +8,7 @@ import msgspec
 from couriermq.core.errors import Invalid
 from couriermq.dialects.anypoint import place
 from couriermq.dialects.anypoint.limits import check_range
-from couriermq.web.call import JSON_TYPE, Call, Header, Reply
+from couriermq.web.call import JSON_TYPE, NO_STORE, Call, Header, Reply
 from couriermq.web.errors import MalformedRequest
 
 NOTHING = Reply(204, b"", ())
@@ -18,6 +18,11 @@ _OBJECT: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, A
 
 def reply(document: object, *, status: int = 200, headers: Sequence[Header] = (JSON_TYPE,)) -> Reply:
     return Reply(status, msgspec.json.encode(document), headers)
+
+
+def secret_reply(document: object) -> Reply:
+    """A reply with a token or a secret; OAuth 2.0 asks for both headers."""
+    return reply(document, headers=(JSON_TYPE, NO_STORE, (b"pragma", b"no-cache")))
 
 
 def reply_list(call: Call, items: Sequence[object]) -> Reply:

@@ -102,17 +102,13 @@ def _unit(call: Call) -> str:
 
 
 def _subscribed(call: Call) -> Queue:
-    queue = place.source(call)
-    rights.require(call, queue, rights.SUBSCRIBE)
-    return queue
+    return rights.source(call, rights.SUBSCRIBE)
 
 
 def _lock_holder(call: Call) -> Queue:
     """The vendor's text asks for the publisher's scope, most likely by a slip: locks belong to subscribers."""
-    queue = place.source(call)
     scopes = (rights.PUBLISH,) if place.is_strict(call) else (rights.SUBSCRIBE, rights.PUBLISH)
-    rights.require(call, queue, *scopes)
-    return queue
+    return rights.source(call, *scopes)
 
 
 async def _settle_one(call: Call, queue: Queue, settlement: Settlement, done: str) -> Reply:

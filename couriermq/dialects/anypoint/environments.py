@@ -3,6 +3,9 @@
 The ids stay known and so do credentials that are not client apps: a program that starts over finds its place.
 """
 
+from contextlib import suppress
+
+from couriermq.core.errors import NotFound
 from couriermq.dialects.anypoint import clients, place, rights
 from couriermq.dialects.anypoint.asking import NOTHING
 from couriermq.web.call import Call, Reply
@@ -30,12 +33,16 @@ def _require(call: Call, tenant: str) -> None:
 
 
 async def _empty(call: Call, tenant: str) -> None:
+    """Delete what there is; what another call has deleted meanwhile is gone as well."""
     catalog, principal = call.services.catalog, call.principal.id
     for exchange in catalog.exchanges(tenant):
-        await catalog.delete_exchange(exchange, principal=principal)
+        with suppress(NotFound):
+            await catalog.delete_exchange(exchange, principal=principal)
     while queues := catalog.queues(tenant):
         for queue in queues:
             if not catalog.dead_letter_sources(queue):  # those come first, and then it is free
-                await catalog.delete_queue(queue, principal=principal)
+                with suppress(NotFound):
+                    await catalog.delete_queue(queue, principal=principal)
     for credential in clients.client_apps(call, tenant):
-        await catalog.delete_credential(credential, principal=principal)
+        with suppress(NotFound):
+            await catalog.delete_credential(credential, principal=principal)

@@ -28,7 +28,10 @@ CONDITIONAL_BYTES = 1024 * 1024
 REQUEST_BYTES = 32 * 1024 * 1024
 """A request that publishes: 10 MB of payload, with room for its escapes and for a batch."""
 SMALL_BYTES = 1024 * 1024
-"""Every other request."""
+"""Every other request of a caller who has a credential."""
+TOKEN_BYTES = 8 * 1024
+"""A request for a token, which anybody may send."""
+EXPIRES_IN_SECONDS = 10 * 365 * 24 * 3_600
 BOUND_COUNT = 450
 BOUND_WITH_RULES_COUNT = 10
 RULE_NAME_BYTES = 180

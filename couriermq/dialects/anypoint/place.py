@@ -1,11 +1,11 @@
-"""Where a call points: organization and environment are a tenant, a destination is a queue or an exchange.
+"""Where a call points: organization and environment are a tenant.
 
 Regions are labels: every region of an environment shows the same destinations.
 """
 
 from couriermq.config import AnypointSettings
-from couriermq.core.errors import Forbidden, Invalid, RecordNotFound, TenantNotFound
-from couriermq.core.model import Exchange, Queue, Tenant
+from couriermq.core.errors import Forbidden, RecordNotFound, TenantNotFound
+from couriermq.core.model import Tenant
 from couriermq.web.call import Call
 
 NAME = "anypoint"
@@ -65,23 +65,3 @@ def _check_region(call: Call) -> None:
     region = call.params.get("region")
     if region is not None and is_strict(call) and region not in customs(call).regions:
         raise RecordNotFound(region)
-
-
-def destination(call: Call) -> Queue | Exchange:
-    return call.services.catalog.destination(tenant(call), call.params["destination"])
-
-
-def source(call: Call) -> Queue:
-    """The destination of a call that only a queue can answer."""
-    found = destination(call)
-    if isinstance(found, Exchange):
-        raise Invalid("The destination should be a queue.")
-    return found
-
-
-def queue(call: Call) -> Queue:
-    return call.services.catalog.queue(tenant(call), call.params["queue"])
-
-
-def exchange(call: Call) -> Exchange:
-    return call.services.catalog.exchange(tenant(call), call.params["exchange"])

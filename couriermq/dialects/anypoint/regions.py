@@ -43,15 +43,14 @@ def _region(call: Call, region: str) -> dict[str, Any]:
         "name": NAMES.get(region, region),
         "type": "region",
         "regionId": region,
-        "serviceUrl": f"{_origin(call)}/api/v1",
+        "serviceUrl": f"{_base_url(call)}/api/v1",
         "fallbackRegion": fallback_of(call, region),
     }
 
 
-def _origin(call: Call) -> str:
+def _base_url(call: Call) -> str:
     """This server as the caller reached it."""
     settings = call.services.settings
-    forwarded = call.header(b"x-forwarded-proto")
-    scheme = forwarded if forwarded in {"http", "https"} else "https" if settings.tls_cert else "http"
-    host = call.header(b"host") or f"{settings.host}:{settings.port}"
-    return f"{scheme}://{host}"
+    if call.origin.host or call.header(b"host"):
+        return call.base_url
+    return f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}{call.base_url}"

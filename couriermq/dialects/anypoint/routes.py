@@ -13,7 +13,7 @@ from couriermq.dialects.anypoint import (
     regions,
     tokens,
 )
-from couriermq.dialects.anypoint.limits import REQUEST_BYTES, SMALL_BYTES
+from couriermq.dialects.anypoint.limits import REQUEST_BYTES, SMALL_BYTES, TOKEN_BYTES
 from couriermq.dialects.anypoint.stats import Stats
 from couriermq.web.call import Handler, Route
 
@@ -112,4 +112,4 @@ def _small(*rows: tuple[str, str, Handler]) -> list[Route]:
 
 
 def _public(pattern: str, handler: Handler) -> list[Route]:
-    return [Route("POST", pattern, handler, public=True, body_limit=SMALL_BYTES)]
+    return [Route("POST", pattern, handler, public=True, body_limit=TOKEN_BYTES)]

@@ -48,14 +48,12 @@ class Stats:
         return reply_list(call, [await _live(call, queue) for queue in found])
 
     async def queue_history(self, call: Call) -> Reply:
-        queue = place.queue(call)
-        rights.require(call, queue, *rights.LOOK_AT_STATS)
+        queue = rights.queue(call, *rights.LOOK_AT_STATS)
         points = await self.history(call).of_queue(queue, _window(call))
         return self._reply({"destination": queue.name} | _series(points, QUEUE_SERIES))
 
     async def exchange_history(self, call: Call) -> Reply:
-        exchange = place.exchange(call)
-        rights.require(call, exchange, *rights.LOOK_AT_STATS)
+        exchange = rights.exchange(call, *rights.LOOK_AT_STATS)
         points = await self.history(call).of_exchange(exchange, _window(call))
         return self._reply({"destination": exchange.name} | _series(points, EXCHANGE_SERIES))
 

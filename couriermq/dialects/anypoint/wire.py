@@ -152,7 +152,8 @@ def whole_or_none(name: str, value: object) -> int | None:
 
 
 def _not_whole(name: str, value: object) -> int:
-    raise Invalid(f"{name} must be a whole number, not {str(value)[:40]!r}")
+    shown = repr(str(value)[:40]) if isinstance(value, str | int | float) else "a list or an object"
+    raise Invalid(f"{name} must be a whole number, not {shown}")
 
 
 # -- out ------------------------------------------------------------------------------------------------------

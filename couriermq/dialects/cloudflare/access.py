@@ -2,19 +2,21 @@
 
 from couriermq.auth.principal import Principal
 from couriermq.core import limits
-from couriermq.core.errors import Forbidden, TenantNotFound
-from couriermq.core.model import Action, Queue
+from couriermq.core.errors import Forbidden, QueueNotFound, TenantNotFound
+from couriermq.core.model import USES, Action, Queue
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.web.call import Call
 
 
 def authenticate(call: Call) -> Principal:
     """A bearer token, or the legacy key, whose e-mail address is not looked at."""
-    if call.header(b"authorization") is None:
-        key = call.header(b"x-auth-key") or call.header(b"x-auth-user-service-key")
-        if key is not None:
-            return call.services.auth.by_token(key.strip())
-    return call.services.auth.bearer(call)
+    key = call.header(b"x-auth-key") or call.header(b"x-auth-user-service-key")
+    if call.header(b"authorization") is None and key is not None:
+        principal = call.services.auth.admit_token(call, key.strip())
+    else:
+        principal = call.services.auth.bearer(call)
+    principal.require_dialect("cloudflare")
+    return principal
 
 
 def tenant_of(call: Call) -> str:
@@ -32,25 +34,29 @@ def tenant_of(call: Call) -> str:
 
 
 def queue_of(call: Call, action: Action | None) -> Queue:
-    """The queue by its id, else by its name; without an action, any right on it lets the caller see it."""
-    tenant = tenant_of(call)
-    queue = call.services.catalog.queue_of_id(call.params["queue_id"])
-    if queue is None or queue.tenant != tenant or queue.owner is not None:
-        queue = _queue_of_name(call, tenant)
-    if action is not None:
-        call.principal.require(action, queue)
-    elif not sees(call.principal, queue):
-        raise Forbidden("see", f"{queue.name!r}")
+    """The queue by its id or its name; without an action, any right on it lets the caller see it."""
+    tenant, asked = tenant_of(call), call.params["queue_id"]
+    if not limits.NAME.fullmatch(asked):
+        raise Refused(Code.QUEUE_ID_MALFORMED, f"{asked[:80]!r} is neither the id nor the name of a queue")
+    return named_queue(call, tenant, asked, action)
+
+
+def named_queue(call: Call, tenant: str, asked: str, action: Action | None) -> Queue:
+    """What the caller calls a queue; who has no right on it does not learn whether it exists."""
+    actions = USES if action is None else (action,)
+    try:
+        queue = call.services.catalog.queue(tenant, asked)
+    except QueueNotFound:
+        call.principal.require_on(asked, None, *actions, verb=_verb(action))
+        raise
+    call.principal.require_on(asked, queue, *actions, verb=_verb(action))
     return queue
 
 
-def _queue_of_name(call: Call, tenant: str) -> Queue:
-    name = call.params["queue_id"]
-    if not limits.NAME.fullmatch(name):
-        raise Refused(Code.QUEUE_ID_MALFORMED, f"{name[:80]!r} is neither the id nor the name of a queue")
-    return call.services.catalog.queue(tenant, name)
+def _verb(action: Action | None) -> str | None:
+    return "see" if action is None else None
 
 
 def sees(principal: Principal, queue: Queue) -> bool:
     """Whoever may do anything with a queue may know that it exists: programs look ids up by name before they send."""
-    return any(principal.may(action, queue) for action in Action)
+    return principal.may_on(queue.name, queue, *USES)

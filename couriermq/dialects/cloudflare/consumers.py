@@ -1,13 +1,14 @@
 """Consumers, one a queue: http_pull switches pulling on, worker is configuration that is kept."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from couriermq.clock import mint_id
-from couriermq.core.errors import QueueNotFound
-from couriermq.core.model import Action, Queue
-from couriermq.dialects.cloudflare.access import queue_of
+from couriermq.core.errors import AlreadyExists, QueueNotFound
+from couriermq.core.model import Action, Json, Queue, QueueSettings
+from couriermq.dialects.cloudflare.access import named_queue, queue_of
 from couriermq.dialects.cloudflare.limits import DEFAULT_RETRIES, NEW_QUEUE, PER_PAGE_MOST
 from couriermq.dialects.cloudflare.queues import name_of, new_queue
 from couriermq.dialects.cloudflare.wire import consumers as wire
@@ -38,69 +39,99 @@ async def create_consumer(call: Call) -> Reply:
     """What the caller leaves out stays as the queue has it: another dialect may have set it."""
     queue = queue_of(call, Action.MANAGE)
     change = wire.read_consumer(call.body)
-    if wire.consumer_of(queue) is not None:
-        raise wire.second_consumer(queue)
-    settings = dict(change.settings)
-    if queue.settings.max_attempts is None:
-        settings.setdefault("max_attempts", DEFAULT_RETRIES + 1)
-    return await _put(call, queue, change, settings, consumer_id=mint_id(call.services.clock))
+
+    def free(present: Queue) -> None:
+        if wire.consumer_of(present) is not None:
+            raise wire.second_consumer(present)
+
+    def settings(present: QueueSettings) -> dict[str, Any]:
+        fresh = {"max_attempts": DEFAULT_RETRIES + 1} if present.max_attempts is None else {}
+        return fresh | change.settings
+
+    return await _put(call, queue, change, settings, check=free, consumer_id=mint_id(call.services.clock))
 
 
 async def replace_consumer(call: Call) -> Reply:
     """Replace the consumer, or create one of that id; what the caller leaves out takes its default."""
     queue = queue_of(call, Action.MANAGE)
     change = wire.read_consumer(call.body)
-    consumer_id, old = call.params["consumer_id"], wire.consumer_of(queue)
-    if old is not None and old.id != consumer_id:
-        raise wire.second_consumer(queue)
     change.dead_letter_queue = change.dead_letter_queue or ""
-    return await _put(call, queue, change, FRESH | change.settings, consumer_id=consumer_id)
+    consumer_id = call.params["consumer_id"]
+
+    def free_or_same(present: Queue) -> None:
+        old = wire.consumer_of(present)
+        if old is not None and old.id != consumer_id:
+            raise wire.second_consumer(present)
+
+    return await _put(
+        call, queue, change, lambda present: FRESH | change.settings, check=free_or_same, consumer_id=consumer_id
+    )
 
 
 async def delete_consumer(call: Call) -> Reply:
     queue = queue_of(call, Action.MANAGE)
-    _present(call, queue)
     settings = {field.ours: getattr(NEW_QUEUE, field.ours) for field in CONSUMER}
     await call.services.catalog.change_queue(
         queue,
         settings=lambda present: msgspec.structs.replace(present, **settings, dead_letter_queue=None),
         annotations=lambda present: {key: value for key, value in present.items() if key != wire.ANNOTATION},
+        check=lambda present: _present(call, present),
         principal=call.principal.id,
     )
     return ok(None)
 
 
 async def _put(
-    call: Call, queue: Queue, change: wire.ConsumerChange, settings: dict[str, Any], *, consumer_id: str
+    call: Call,
+    queue: Queue,
+    change: wire.ConsumerChange,
+    settings: Callable[[QueueSettings], dict[str, Any]],
+    *,
+    check: Callable[[Queue], None],
+    consumer_id: str,
 ) -> Reply:
-    old = wire.consumer_of(queue)
-    consumer = wire.Consumer(
-        id=consumer_id, created_at=old.created_at if old else call.services.clock.now(), **change.fields
-    )
-    if change.dead_letter_queue is not None:
-        settings["dead_letter_queue"] = await _dead_letter_queue(call, queue, change.dead_letter_queue)
+    """Write the consumer; `check` and `settings` see the queue as it stands when it is this change's turn."""
+    check(queue)  # before a dead letter queue is created for nothing
+    target = await _dead_letter_queue(call, queue, change.dead_letter_queue)
+    now = call.services.clock.now()
+
+    def kept(present: dict[str, Json]) -> dict[str, Json]:
+        old = wire.consumer_in(present)
+        consumer = wire.Consumer(id=consumer_id, created_at=old.created_at if old else now, **change.fields)
+        return present | {wire.ANNOTATION: msgspec.to_builtins(consumer)}
+
     changed = await call.services.catalog.change_queue(
         queue,
-        settings=lambda present: msgspec.structs.replace(present, **settings),
-        annotations=lambda present: present | {wire.ANNOTATION: msgspec.to_builtins(consumer)},
+        settings=lambda present: msgspec.structs.replace(present, **settings(present), **target),
+        annotations=kept,
+        check=check,
         principal=call.principal.id,
     )
     return _written(call, changed)
 
 
-async def _dead_letter_queue(call: Call, queue: Queue, name: str) -> str | None:
-    """The id of the queue of that name, which is created where there is none; an empty name means no such queue."""
+async def _dead_letter_queue(call: Call, queue: Queue, name: str | None) -> dict[str, str | None]:
+    """The setting that leads to the queue of that name, which is created where there is none.
+
+    An empty name means no such queue; None, that the setting stays as it is.
+    """
     if not name:
-        return None
+        return {} if name is None else {"dead_letter_queue": None}
     try:
-        target = call.services.catalog.queue(queue.tenant, name)
+        target = named_queue(call, queue.tenant, name, Action.MANAGE)
     except QueueNotFound:
         call.principal.require_all(Action.MANAGE, queue.tenant)
-        target = await new_queue(call, queue.tenant, check_name(name), {}, queue.annotations.get(JURISDICTION))
+        target = await _created(call, queue, check_name(name))
     if target.id == queue.id:
         raise wire.dead_letters_to_itself(queue.name)
-    call.principal.require(Action.MANAGE, target)
-    return target.id
+    return {"dead_letter_queue": target.id}
+
+
+async def _created(call: Call, queue: Queue, name: str) -> Queue:
+    try:
+        return await new_queue(call, queue.tenant, name, {}, queue.annotations.get(JURISDICTION))
+    except AlreadyExists:  # another call has just created it
+        return named_queue(call, queue.tenant, name, Action.MANAGE)
 
 
 def _present(call: Call, queue: Queue) -> None:

@@ -1,9 +1,11 @@
 """Queues: list, create, get, replace, edit, delete, metrics."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
+from couriermq.core.errors import RecordNotFound
 from couriermq.core.model import Action, Queue
 from couriermq.dialects.cloudflare.access import queue_of, sees, tenant_of
 from couriermq.dialects.cloudflare.limits import NEW_QUEUE
@@ -12,6 +14,7 @@ from couriermq.dialects.cloudflare.wire import subscriptions
 from couriermq.dialects.cloudflare.wire.envelope import ok, page
 from couriermq.dialects.cloudflare.wire.fields import QUEUE
 from couriermq.dialects.cloudflare.wire.pull import write_metrics
+from couriermq.purges import RECORD as PURGE_RECORD
 from couriermq.web.call import Call, Reply
 
 
@@ -64,13 +67,16 @@ async def edit_queue(call: Call) -> Reply:
 
 
 async def _change(call: Call, queue: Queue, order: wire.QueueChange, defaults: dict[str, object]) -> Reply:
-    wire.check_jurisdiction(order.jurisdiction, queue)
-    if order.name is not None and order.name != queue.name:
-        wire.check_name(order.name)
+    def check(present: Queue) -> None:
+        wire.check_jurisdiction(order.jurisdiction, present)
+        if order.name is not None and order.name != present.name:
+            wire.check_name(order.name)
+
     changed = await call.services.catalog.change_queue(
         queue,
         name=order.name,
         settings=lambda present: msgspec.structs.replace(present, **(defaults | order.settings)),
+        check=check,
         principal=call.principal.id,
     )
     return written(call, changed)
@@ -86,9 +92,10 @@ async def delete_queue(call: Call) -> Reply:
         for record in catalog.records(subscriptions.RECORD, queue.tenant)
         if subscriptions.subscription_of(record).queue_id == queue.id
     ]
-    purged = [record for record in catalog.records(wire.PURGE_RECORD, queue.tenant) if record.id == queue.id]
+    purged = [record for record in catalog.records(PURGE_RECORD, queue.tenant) if record.id == queue.id]
     for record in led_here + purged:
-        await catalog.delete_record(record.kind, record.tenant, record.id, principal=principal)
+        with suppress(RecordNotFound):  # another call has deleted it
+            await catalog.delete_record(record.kind, record.tenant, record.id, principal=principal)
     return ok(None)
 
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from couriermq.dialects.cloudflare import binding, consumers, limits, messages, queues, subscriptions
-from couriermq.dialects.cloudflare.purges import Purges
+from couriermq.dialects.cloudflare import binding, consumers, limits, messages, purges, queues, subscriptions
 from couriermq.web.call import Handler, Route
-from couriermq.web.turns import Turn
 
 PREFIX = "/client/v4"
 ACCOUNT = PREFIX + "/accounts/{account_id}"
@@ -20,8 +18,7 @@ BINDING = QUEUE + "/binding"
 
 
 def routes() -> Sequence[Route]:
-    turn, purges = Turn(), Purges()
-    return (*_message_routes(), *_queue_routes(turn, purges), *_consumer_routes(turn), *_subscription_routes(turn))
+    return (*_message_routes(), *_queue_routes(), *_consumer_routes(), *_subscription_routes())
 
 
 def _message_routes() -> list[Route]:
@@ -39,38 +36,38 @@ def _message_routes() -> list[Route]:
     ]
 
 
-def _queue_routes(turn: Turn, purges: Purges) -> list[Route]:
+def _queue_routes() -> list[Route]:
     return [
         _route("GET", QUEUES, queues.list_queues),
         _route("GET", ACCOUNT + "/workers/queues", queues.list_queues),
-        _route("POST", QUEUES, turn(queues.create_queue)),
+        _route("POST", QUEUES, queues.create_queue),
         _route("GET", QUEUE, queues.get_queue),
-        _route("PUT", QUEUE, turn(queues.replace_queue)),
-        _route("PATCH", QUEUE, turn(queues.edit_queue)),
-        _route("DELETE", QUEUE, turn(queues.delete_queue)),
+        _route("PUT", QUEUE, queues.replace_queue),
+        _route("PATCH", QUEUE, queues.edit_queue),
+        _route("DELETE", QUEUE, queues.delete_queue),
         _route("GET", QUEUE + "/metrics", queues.get_metrics),
-        _route("POST", QUEUE + "/purge", purges.start),
-        _route("GET", QUEUE + "/purge", purges.status),
+        _route("POST", QUEUE + "/purge", purges.start_purge),
+        _route("GET", QUEUE + "/purge", purges.purge_status),
     ]
 
 
-def _consumer_routes(turn: Turn) -> list[Route]:
+def _consumer_routes() -> list[Route]:
     return [
         _route("GET", CONSUMERS, consumers.list_consumers),
-        _route("POST", CONSUMERS, turn(consumers.create_consumer)),
+        _route("POST", CONSUMERS, consumers.create_consumer),
         _route("GET", CONSUMER, consumers.get_consumer),
-        _route("PUT", CONSUMER, turn(consumers.replace_consumer)),
-        _route("DELETE", CONSUMER, turn(consumers.delete_consumer)),
+        _route("PUT", CONSUMER, consumers.replace_consumer),
+        _route("DELETE", CONSUMER, consumers.delete_consumer),
     ]
 
 
-def _subscription_routes(turn: Turn) -> list[Route]:
+def _subscription_routes() -> list[Route]:
     return [
         _route("GET", SUBSCRIPTIONS, subscriptions.list_subscriptions),
-        _route("POST", SUBSCRIPTIONS, turn(subscriptions.create_subscription)),
+        _route("POST", SUBSCRIPTIONS, subscriptions.create_subscription),
         _route("GET", SUBSCRIPTION, subscriptions.get_subscription),
-        _route("PATCH", SUBSCRIPTION, turn(subscriptions.edit_subscription)),
-        _route("DELETE", SUBSCRIPTION, turn(subscriptions.delete_subscription)),
+        _route("PATCH", SUBSCRIPTION, subscriptions.edit_subscription),
+        _route("DELETE", SUBSCRIPTION, subscriptions.delete_subscription),
     ]
 
 

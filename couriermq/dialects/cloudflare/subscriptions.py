@@ -4,9 +4,9 @@ from operator import attrgetter
 
 import msgspec
 
-from couriermq.core.errors import Forbidden
-from couriermq.core.model import Action, Record
-from couriermq.dialects.cloudflare.access import sees, tenant_of
+from couriermq.core.errors import Forbidden, RecordNotFound
+from couriermq.core.model import Action, Json, Record
+from couriermq.dialects.cloudflare.access import named_queue, sees, tenant_of
 from couriermq.dialects.cloudflare.limits import PER_PAGE
 from couriermq.dialects.cloudflare.wire import subscriptions as wire
 from couriermq.dialects.cloudflare.wire.envelope import ok, page
@@ -35,8 +35,13 @@ def _by_source(subscription: wire.SubscriptionObject) -> str:
 
 async def create_subscription(call: Call) -> Reply:
     tenant = tenant_of(call)
+    if not call.principal.may_somewhere((Action.MANAGE,)):
+        raise Forbidden("manage", "any queue")
     subscription = wire.read_new(call.body)
-    return await _put(call, tenant, _led(call, tenant, subscription), None)
+    record = await call.services.catalog.put_record(
+        wire.RECORD, tenant, msgspec.to_builtins(_led(call, tenant, subscription)), principal=call.principal.id
+    )
+    return ok(wire.write_subscription(record))
 
 
 async def get_subscription(call: Call) -> Reply:
@@ -45,61 +50,51 @@ async def get_subscription(call: Call) -> Reply:
 
 async def edit_subscription(call: Call) -> Reply:
     record = _record(call)
-    old = wire.subscription_of(record)
-    subscription = wire.read_change(call.body, old)
-    _may_manage(call, record)
-    if subscription.queue_id != old.queue_id:
-        subscription = _led(call, record.tenant, subscription)
-    return await _put(call, record.tenant, subscription, record.id)
+
+    def change(document: Json) -> Json:
+        old = msgspec.convert(document, wire.Subscription)
+        _may_manage(call, record.tenant, old)
+        subscription = wire.read_change(call.body, old)
+        if subscription.queue_id != old.queue_id:
+            subscription = _led(call, record.tenant, subscription)
+        return msgspec.to_builtins(subscription)
+
+    changed = await call.services.catalog.change_record(
+        record.kind, record.tenant, record.id, change, principal=call.principal.id
+    )
+    return ok(wire.write_subscription(changed))
 
 
 async def delete_subscription(call: Call) -> Reply:
     record = _record(call)
-    _may_manage(call, record)
+    _may_manage(call, record.tenant, wire.subscription_of(record))
     await call.services.catalog.delete_record(record.kind, record.tenant, record.id, principal=call.principal.id)
-    return ok(wire.write_subscription(record))
-
-
-async def _put(call: Call, tenant: str, subscription: wire.Subscription, record_id: str | None) -> Reply:
-    record = await call.services.catalog.put_record(
-        wire.RECORD, tenant, msgspec.to_builtins(subscription), record_id=record_id, principal=call.principal.id
-    )
     return ok(wire.write_subscription(record))
 
 
 def _led(call: Call, tenant: str, subscription: wire.Subscription) -> wire.Subscription:
     """The subscription with the id of its queue, which may have been called by its name and must be the caller's."""
-    queue = call.services.catalog.queue(tenant, subscription.queue_id)
-    call.principal.require(Action.MANAGE, queue)
+    queue = named_queue(call, tenant, subscription.queue_id, Action.MANAGE)
     return msgspec.structs.replace(subscription, queue_id=queue.id)
 
 
 def _record(call: Call) -> Record:
+    """The call's subscription; one that the caller may not see is answered like one that does not exist."""
     record = call.services.catalog.record(wire.RECORD, tenant_of(call), call.params["subscription_id"])
     if not _sees(call, record):
-        raise Forbidden("see", f"subscription {record.id!r}")
+        raise RecordNotFound(record.id)
     return record
 
 
 def _sees(call: Call, record: Record) -> bool:
     """Whoever sees the queue; of a queue that is gone, nobody but the tenant's managers."""
     queue = call.services.catalog.queue_of_id(wire.subscription_of(record).queue_id)
-    if queue is not None:
-        return sees(call.principal, queue)
-    return call.principal.is_root or _manages_all(call, record.tenant)
+    return call.principal.may_all(Action.MANAGE) if queue is None else sees(call.principal, queue)
 
 
-def _manages_all(call: Call, tenant: str) -> bool:
-    try:
-        call.principal.require_all(Action.MANAGE, tenant)
-    except Forbidden:
-        return False
-    return True
-
-
-def _may_manage(call: Call, record: Record) -> None:
-    queue = call.services.catalog.queue_of_id(wire.subscription_of(record).queue_id)
+def _may_manage(call: Call, tenant: str, subscription: wire.Subscription) -> None:
+    queue = call.services.catalog.queue_of_id(subscription.queue_id)
     if queue is not None:
         call.principal.require(Action.MANAGE, queue)
     else:
-        call.principal.require_all(Action.MANAGE, record.tenant)
+        call.principal.require_all(Action.MANAGE, tenant)

@@ -5,6 +5,7 @@ from couriermq.catalog import DEFAULT_TENANT, hash_secret
 from couriermq.core.errors import (
     ListenerNotFound,
     QueueNotFound,
+    Throttled,
     TooManyRequests,
     Unauthenticated,
 )
@@ -24,12 +25,16 @@ def authenticate(call: Call) -> Principal:
     if not key:
         raise Unauthenticated("the header X-API-KEY is required")
     try:
-        return call.services.auth.by_token(key)
+        principal = call.services.auth.admit_token(call, key)
+    except Throttled:
+        raise
     except TooManyRequests:
         credential = call.services.catalog.credential_of_secret(hash_secret(key))
         if credential is not None:
             call.principal = Principal(id=credential.id, tenant=credential.tenant)
         raise
+    principal.require_dialect("discue")
+    return principal
 
 
 def tenant_of(call: Call) -> str:
@@ -38,10 +43,10 @@ def tenant_of(call: Call) -> str:
 
 
 def queue_for(call: Call, right: Right) -> Queue:
-    """The queue by its id, else by its name, for those who have the right on it."""
+    """The queue by its id or its name, for those who have the right on it."""
     asked = call.params["queue_id"]
     queue = _queue(call, asked)
-    rights.require(call, right, *((asked,) if queue is None else names_of(queue)))
+    rights.require(call, right, *((asked,) if queue is None else names_of(queue)), asked=asked)
     if queue is None:
         raise QueueNotFound(asked)
     return queue
@@ -49,34 +54,34 @@ def queue_for(call: Call, right: Right) -> Queue:
 
 def known_queue(call: Call, right: Right) -> Queue:
     """The queue, whatever the caller may do with it; one that is not there is for those who have the right on it."""
-    queue = _queue(call, call.params["queue_id"])
+    asked = call.params["queue_id"]
+    queue = _queue(call, asked)
     if queue is None:
-        rights.require(call, right, call.params["queue_id"])
-        raise QueueNotFound(call.params["queue_id"])
+        rights.require(call, right, asked)
+        raise QueueNotFound(asked)
     return queue
 
 
 def _queue(call: Call, asked: str) -> Queue | None:
-    """An id wins over a name, as that is what every other call of a program has."""
-    catalog, tenant = call.services.catalog, tenant_of(call)
-    found = catalog.queue_of_id(asked)
-    if found is not None and found.tenant == tenant and found.owner is None:
-        return found
     try:
-        return catalog.queue(tenant, asked)
+        return call.services.catalog.queue(tenant_of(call), asked)
     except QueueNotFound:
         return None
 
 
 def listener_for(call: Call, right: Right) -> tuple[Queue, Listener]:
-    """A listener of the call's queue; a scope may name the listener or its queue."""
-    asked, queue = call.params["listener_id"], known_queue(call, right)
+    """A listener of the call's queue; a scope may name the listener or its queue.
+
+    Without the right, a queue and a listener that are not there are refused like those that are.
+    """
+    asked, asked_queue = call.params["listener_id"], call.params["queue_id"]
+    queue = known_queue(call, right)
     try:
         listener = call.services.catalog.listener(queue, asked)
     except ListenerNotFound:
-        rights.require(call, right, asked, *names_of(queue))
+        rights.require(call, right, asked, *names_of(queue), asked=asked_queue)
         raise
-    rights.require(call, right, listener.id, *names_of(queue))
+    rights.require(call, right, listener.id, *names_of(queue), asked=asked_queue)
     return queue, listener
 
 

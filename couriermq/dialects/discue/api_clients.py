@@ -56,7 +56,7 @@ async def change_client(call: Call) -> Reply:
         raise Invalid("the id of an api client cannot be changed", field="id")
     if name is not None:
         tenant = await call.services.catalog.change_tenant(
-            tenant.id, aliases={**tenant.aliases, ALIAS: name}, principal=call.principal.id
+            tenant.id, aliases=lambda present: {**present, ALIAS: name}, principal=call.principal.id
         )
     return _answered(call, tenant)
 

@@ -1,19 +1,24 @@
 """API keys: the tenant's credentials, in Discue's words."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
 import msgspec
 
+from couriermq.catalog import hash_secret
 from couriermq.clock import mint_id
 from couriermq.core.errors import AlreadyExists
-from couriermq.core.model import Credential, Json
+from couriermq.core.model import Credential, Json, Scope
 from couriermq.dialects.discue import rights
 from couriermq.dialects.discue.access import tenant_of
-from couriermq.dialects.discue.key_facts import KeyFacts, facts_of, forget_gone, keep_facts
+from couriermq.dialects.discue.key_facts import NAME, KeyFacts, facts_of, forget_gone, grants_of, with_facts
 from couriermq.dialects.discue.limits import KEY_PREFIX_CHARS
 from couriermq.dialects.discue.paging import cut
 from couriermq.dialects.discue.wire import keys as wire
 from couriermq.dialects.discue.wire.answers import answer, path_of
 from couriermq.dialects.discue.wire.reading import read_page
-from couriermq.web.call import Call, Reply
+from couriermq.web.call import NO_STORE, Call, Reply
 
 
 class ApiKeys:
@@ -37,24 +42,24 @@ class ApiKeys:
         """The older generation gets the key itself, the newer an object that holds it; neither gets it again."""
         tenant = _managed(call)
         order = wire.read_key(call.body)
+        scopes, principal = rights.in_our_words(order.grants), call.principal
         rights.require_grants(call, order.grants)
+        principal.require_grant(scopes, expires_at=principal.expires_at)
         name = mint_id(call.services.clock) if order.name is None else order.name
-        _check_free(call, tenant, name)
-        scopes = rights.in_our_words(order.grants)
-        credential, secret = await call.services.catalog.create_credential(
-            tenant, name, scopes=scopes, enabled=order.enabled is not False, principal=call.principal.id
-        )
-        facts = KeyFacts(
-            by_alias=order.by_alias,
-            grants=order.grants,
-            scopes=scopes,
-            prefix=secret[:KEY_PREFIX_CHARS],
-            secret_hash=credential.secret_hash.hex(),
-        )
-        await keep_facts(call, credential, facts)
+        with _named(name):
+            credential, secret = await call.services.catalog.create_credential(
+                tenant,
+                name,
+                scopes=scopes,
+                expires_at=principal.expires_at,
+                enabled=order.enabled is not False,
+                dialect_facts=lambda secret: {NAME: msgspec.to_builtins(_facts(order, scopes, secret))},
+                name_is_free=_never,
+                principal=principal.id,
+            )
         key = self._write(call, credential, secret)
         document = {"api_key": key} if order.by_alias else {"api_key": secret, "id": key["id"], "name": key["name"]}
-        return answer(call, document, wire.key_path(credential))
+        return answer(call, document, wire.key_path(credential), headers=(NO_STORE,))
 
     async def get_key(self, call: Call) -> Reply:
         return self._written(call, _key(call))
@@ -63,20 +68,16 @@ class ApiKeys:
         """Scopes are replaced whole; a key that is given none becomes permissive again."""
         credential = _key(call)
         order = wire.read_key(call.body)
-        changes: dict[str, object] = {}
-        if order.name is not None and order.name != credential.name:
-            _check_free(call, credential.tenant, order.name)
-            changes["name"] = order.name
-        if order.enabled is not None:
-            changes["enabled"] = order.enabled
-        if order.says_scopes:
-            rights.require_grants(call, order.grants)
-            changes["scopes"] = await _keep_grants(call, credential, order)
-        if changes:
-            credential = await call.services.catalog.change_credential(
-                credential, principal=call.principal.id, **changes
+        if order.name is None and order.enabled is None and not order.says_scopes:
+            return self._written(call, credential)
+        with _named(order.name or credential.name):
+            changed = await call.services.catalog.change_credential(
+                credential,
+                lambda present: _changes(call, order, present),
+                name_is_free=_never,
+                principal=call.principal.id,
             )
-        return self._written(call, credential)
+        return self._written(call, changed)
 
     async def delete_key(self, call: Call) -> Reply:
         credential = _key(call)
@@ -104,16 +105,44 @@ def _key(call: Call) -> Credential:
     return call.services.catalog.credential(_managed(call), call.params["api_key_id"])
 
 
-def _check_free(call: Call, tenant: str, name: str) -> None:
-    if any(one.name == name for one in call.services.catalog.credentials(tenant)):
-        raise AlreadyExists("api key", name)
-
-
-async def _keep_grants(call: Call, credential: Credential, order: wire.KeyChange) -> object:
-    """Keep what is granted, and return what it amounts to in our words: until both are written, the less counts."""
-    scopes = rights.in_our_words(order.grants)
-    facts = msgspec.structs.replace(
-        facts_of(call.services.catalog, credential), grants=order.grants, scopes=scopes, by_alias=order.by_alias
+def _facts(order: wire.KeyChange, scopes: tuple[Scope, ...], secret: str) -> KeyFacts:
+    return KeyFacts(
+        by_alias=order.by_alias,
+        grants=order.grants,
+        scopes=scopes,
+        prefix=secret[:KEY_PREFIX_CHARS],
+        secret_hash=hash_secret(secret).hex(),
     )
-    await keep_facts(call, credential, facts)
-    return scopes
+
+
+def _changes(call: Call, order: wire.KeyChange, present: Credential) -> dict[str, Any]:
+    """What changes of a key as it stands; who changes its scopes, or enables it, must have all that it then has."""
+    catalog = call.services.catalog
+    changes: dict[str, Any] = {}
+    if order.name is not None:
+        changes["name"] = order.name
+    if order.enabled is not None:
+        changes["enabled"] = order.enabled
+    if order.says_scopes:
+        scopes, facts = rights.in_our_words(order.grants), facts_of(catalog, present)
+        facts = msgspec.structs.replace(facts, grants=order.grants, scopes=scopes, by_alias=order.by_alias)
+        changes |= {"scopes": scopes, "dialect_facts": with_facts(present, facts)}
+    if order.says_scopes or order.enabled:
+        wanted = msgspec.structs.replace(present, **changes)
+        call.principal.require_grant_of(wanted)
+        rights.require_grants(call, grants_of(catalog, wanted), scopes=wanted.scopes)
+    return changes
+
+
+def _never(same: Sequence[Credential]) -> bool:
+    """Each key has a name of its own among all credentials of its tenant."""
+    return False
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Says of a name that is taken that it is a key's."""
+    try:
+        yield
+    except AlreadyExists:
+        raise AlreadyExists("api key", name) from None

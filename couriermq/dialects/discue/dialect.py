@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from couriermq.auth.principal import Principal
-from couriermq.core.errors import CourierError, TooManyRequests
+from couriermq.core.errors import CourierError, Throttled
 from couriermq.dialects.discue import access, errors
 from couriermq.dialects.discue.api_keys import ApiKeys
 from couriermq.dialects.discue.openapi import document
@@ -38,7 +38,7 @@ class Discue:
     def failure(self, error: CourierError, call: Call) -> Reply:
         status = errors.answer_for(type(error))
         assert status is not None, "a test proves that every error has an answer"
-        if isinstance(error, TooManyRequests) and call.principal is access.REFUSED:
+        if isinstance(error, Throttled):
             status = 403  # so many bad keys that this one was not even looked at
         headers: list[Header] = [(b"www-authenticate", b"ApiKey")] if status == 401 else []
         return failed(call, status, str(error), [*headers, *quota_headers(call)])

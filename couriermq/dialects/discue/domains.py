@@ -1,12 +1,13 @@
 """Domains: who asks for one proves that he controls it by serving a file."""
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 
 from couriermq.clock import Clock, mint_id
 from couriermq.core.errors import AlreadyExists, CourierError
-from couriermq.core.model import Record
+from couriermq.core.model import Json, Record
 from couriermq.dialects.discue import limits, rights
 from couriermq.dialects.discue.access import tenant_of
 from couriermq.dialects.discue.paging import cut
@@ -37,7 +38,6 @@ class Domains:
     async def create_domain(self, call: Call) -> Reply:
         rights.require(call, rights.CHANGE_DOMAINS)
         new = wire.read_new(call.body)
-        _check_free(call, new.alias)
         domain = _challenged(
             Domain(
                 alias=new.alias,
@@ -50,7 +50,15 @@ class Domains:
             ),
             call.services.clock,
         )
-        return _written(call, await _put(call, domain, None))
+
+        def free(present: Record | None) -> Json:
+            _check_free(call, domain.alias)
+            return msgspec.to_builtins(domain)
+
+        return _written(
+            call,
+            await call.services.catalog.put_record(wire.RECORD, tenant_of(call), free, principal=call.principal.id),
+        )
 
     async def get_domain(self, call: Call) -> Reply:
         """The domain, whose challenge is tried now unless it has been met, has expired or was tried just before."""
@@ -60,15 +68,16 @@ class Domains:
 
     async def change_domain(self, call: Call) -> Reply:
         """Give it another alias; a challenge that has expired is replaced by a new one."""
-        record = _record(call, rights.CHANGE_DOMAINS)
-        domain = wire.domain_of(record)
-        alias = wire.read_alias(call.body, domain)
-        if alias != domain.alias:
-            _check_free(call, alias)
-        changed = msgspec.structs.replace(domain, alias=alias)
-        if _has_expired(changed, call.services.clock):
-            changed = _challenged(changed, call.services.clock)
-        return _written(call, record if changed == domain else await _put(call, changed, record.id))
+        clock = call.services.clock
+
+        def change(domain: Domain) -> Domain:
+            alias = wire.read_alias(call.body, domain)
+            if alias != domain.alias:
+                _check_free(call, alias)
+            changed = msgspec.structs.replace(domain, alias=alias)
+            return _challenged(changed, clock) if _has_expired(changed, clock) else changed
+
+        return _written(call, await _change(call, _record(call, rights.CHANGE_DOMAINS), change))
 
     async def delete_domain(self, call: Call) -> Reply:
         record = _record(call, rights.CHANGE_DOMAINS)
@@ -94,13 +103,18 @@ class Domains:
 
 
 async def _challenge(call: Call, record: Record, domain: Domain) -> None:
-    met = await call.services.deliveries.challenge(domain.hostname, domain.port, domain.path, domain.file_content)
+    met = await call.services.deliveries.challenge(
+        domain.hostname, domain.port, domain.path, domain.file_content, tenant=record.tenant
+    )
     if not met:
         return
+
+    def verified(present: Domain) -> Domain:
+        is_same = present.file_content == domain.file_content
+        return msgspec.structs.replace(present, verified_at=call.services.clock.now()) if is_same else present
+
     try:
-        current = wire.domain_of(call.services.catalog.record(record.kind, record.tenant, record.id))
-        if current.file_content == domain.file_content:
-            await _put(call, msgspec.structs.replace(current, verified_at=call.services.clock.now()), record.id)
+        await _change(call, record, verified)
     except CourierError:
         return  # it was deleted meanwhile, or the store takes no writes: the next question tries again
 
@@ -138,9 +152,14 @@ def _check_free(call: Call, alias: str) -> None:
         raise AlreadyExists("domain", alias)
 
 
-async def _put(call: Call, domain: Domain, record_id: str | None) -> Record:
-    return await call.services.catalog.put_record(
-        wire.RECORD, tenant_of(call), msgspec.to_builtins(domain), record_id=record_id, principal=call.principal.id
+async def _change(call: Call, record: Record, change: Callable[[Domain], Domain]) -> Record:
+    """Keep what a function makes of the domain as it stands when it is this change's turn."""
+    return await call.services.catalog.change_record(
+        record.kind,
+        record.tenant,
+        record.id,
+        lambda document: msgspec.to_builtins(change(msgspec.convert(document, Domain))),
+        principal=call.principal.id,
     )
 
 

@@ -1,22 +1,24 @@
-"""What is known of a key beside the credential that it is.
+"""What is known of a key beside the credential that it is: its rights in Discue's own words.
 
-It is kept in a record, which nobody can write but this dialect, and not in the credential's annotations: with those, a
-manager could give a key of his own making rights that he does not have.
+The credential holds it among the facts of dialects, which nobody but this dialect can write: with annotations, a
+manager could give a key rights that the manager does not have.
 """
 
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
 
 from couriermq.catalog import Catalog
 from couriermq.core.errors import RecordNotFound
-from couriermq.core.model import Credential, Scope
+from couriermq.core.model import Credential, Json, Scope
 from couriermq.web.call import Call
 
 Access = Literal["read", "write"]
 
+NAME = "discue"
 RECORD = "discue.key"
-"""The record of a key; its id is the credential's."""
+"""Where an older Courier kept the facts of a key; the record's id is the credential's."""
 EVERYTHING = ("*",)
 
 
@@ -43,10 +45,18 @@ class KeyFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts_of(catalog: Catalog, credential: Credential) -> KeyFacts:
-    try:
-        return msgspec.convert(catalog.record(RECORD, credential.tenant, credential.id).document, KeyFacts)
-    except RecordNotFound:
-        return KeyFacts()
+    document = credential.dialect_facts.get(NAME)
+    if document is None:
+        try:
+            document = catalog.record(RECORD, credential.tenant, credential.id).document
+        except RecordNotFound:
+            return KeyFacts()
+    return msgspec.convert(document, KeyFacts)
+
+
+def with_facts(credential: Credential, facts: KeyFacts) -> dict[str, Json]:
+    """All that dialects keep of the credential, with these facts of ours."""
+    return {**credential.dialect_facts, NAME: msgspec.to_builtins(facts)}
 
 
 def grants_of(catalog: Catalog, credential: Credential) -> Grants | None:
@@ -59,19 +69,11 @@ def prefix_of(facts: KeyFacts, credential: Credential) -> str:
     return facts.prefix if facts.secret_hash == credential.secret_hash.hex() else ""
 
 
-async def keep_facts(call: Call, credential: Credential, facts: KeyFacts) -> None:
-    await call.services.catalog.put_record(
-        RECORD,
-        credential.tenant,
-        msgspec.to_builtins(facts),
-        record_id=credential.id,
-        principal=call.principal.id,
-    )
-
-
 async def forget_gone(call: Call, tenant: str) -> None:
     """Let go of the facts of keys that were deleted, here or through another dialect."""
     catalog = call.services.catalog
     for record in catalog.records(RECORD, tenant):
-        if catalog.credential_of_id(record.id) is None:
+        if catalog.credential_of_id(record.id) is not None:
+            continue
+        with suppress(RecordNotFound):  # another call has deleted it
             await catalog.delete_record(RECORD, tenant, record.id, principal=call.principal.id)

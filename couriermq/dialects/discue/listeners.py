@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from couriermq.core.model import Json, Listener, ListenerState, Queue
+from couriermq.core.model import Json, Listener, ListenerState
 from couriermq.dialects.discue import rights
 from couriermq.dialects.discue.access import known_queue, listener_for, names_of, queue_for, tenant_of
 from couriermq.dialects.discue.limits import MISSED_COUNT
@@ -10,8 +10,8 @@ from couriermq.dialects.discue.paging import cut
 from couriermq.dialects.discue.wire import listeners as wire
 from couriermq.dialects.discue.wire.answers import answer, path_of
 from couriermq.dialects.discue.wire.queues import listener_children
-from couriermq.dialects.discue.wire.reading import read_page
-from couriermq.web.call import Call, Reply
+from couriermq.dialects.discue.wire.reading import asks_to_reveal, read_page
+from couriermq.web.call import NO_STORE, Call, Reply
 
 
 async def list_all_listeners(call: Call) -> Reply:
@@ -24,7 +24,7 @@ async def list_listeners(call: Call) -> Reply:
     queue = known_queue(call, rights.READ_LISTENERS)
     listeners = [one for one in call.services.catalog.listeners_of(queue) if _visible(call, one)]
     if not listeners:
-        rights.require(call, rights.READ_LISTENERS, *names_of(queue))
+        rights.require(call, rights.READ_LISTENERS, *names_of(queue), asked=call.params["queue_id"])
     return await _listed(call, listeners, path_of("queues", queue.id, "listeners"))
 
 
@@ -32,8 +32,8 @@ async def create_listener(call: Call) -> Reply:
     queue = queue_for(call, rights.CHANGE_LISTENERS)
     order, deliveries = wire.read_new(call.body), call.services.deliveries
     deliveries.check_name(order.name)
-    deliveries.check_url(order.url, field="notify_url")
-    deliveries.check_url(order.liveness_url, field="liveness_url")
+    deliveries.check_url(order.url, tenant=queue.tenant, field="notify_url")
+    deliveries.check_url(order.liveness_url, tenant=queue.tenant, field="liveness_url")
     listener = await call.services.catalog.create_listener(
         queue,
         order.name,
@@ -43,11 +43,15 @@ async def create_listener(call: Call) -> Reply:
         secrets=(deliveries.new_secret(),),
         principal=call.principal.id,
     )
-    return await _written(call, queue, listener)
+    return await _written(call, listener, reveal=True)
 
 
 async def get_listener(call: Call) -> Reply:
-    return await _written(call, *listener_for(call, rights.READ_LISTENERS))
+    reveal = asks_to_reveal(call)
+    _, listener = listener_for(call, rights.CHANGE_LISTENERS if reveal else rights.READ_LISTENERS)
+    if reveal:
+        await call.services.audit.secret_read(call, listener)
+    return await _written(call, listener, reveal=reveal)
 
 
 async def change_listener(call: Call) -> Reply:
@@ -56,14 +60,14 @@ async def change_listener(call: Call) -> Reply:
     if order.name is not None:
         deliveries.check_name(order.name)
     if order.url is not None:
-        deliveries.check_url(order.url, field="notify_url")
+        deliveries.check_url(order.url, tenant=queue.tenant, field="notify_url")
     if order.liveness_url is not None:
-        deliveries.check_url(order.liveness_url, field="liveness_url")
+        deliveries.check_url(order.liveness_url, tenant=queue.tenant, field="liveness_url")
     if changes := order.changes():
         listener = await call.services.catalog.change_listener(listener, principal=call.principal.id, **changes)
     if order.state not in {None, listener.state}:
         listener = await _set_state(call, listener, order.state)
-    return await _written(call, queue, listener)
+    return await _written(call, listener)
 
 
 async def _set_state(call: Call, listener: Listener, state: ListenerState | None) -> Listener:
@@ -96,16 +100,16 @@ async def _listed(call: Call, listeners: Sequence[Listener], path: str) -> Reply
     return answer(call, {"listeners": written}, path, children=listener_children(shown), headers=headers)
 
 
-async def _written(call: Call, queue: Queue, listener: Listener) -> Reply:
-    return answer(call, {"listener": await write(call, listener)}, wire.listener_path(listener))
+async def _written(call: Call, listener: Listener, *, reveal: bool = False) -> Reply:
+    document = {"listener": await write(call, listener, reveal=reveal)}
+    return answer(call, document, wire.listener_path(listener), headers=(NO_STORE,) if reveal else ())
 
 
-async def write(call: Call, listener: Listener) -> dict[str, Json]:
-    """The listener with what it has received and missed; its secret is for those who may change it."""
-    manages = rights.allows(call, rights.CHANGE_LISTENERS, *_names(call, listener))
+async def write(call: Call, listener: Listener, *, reveal: bool = False) -> dict[str, Json]:
+    """The listener with what it has received and missed; its secret where it was just made or is revealed."""
     track = await _track(call, listener)
     health = call.services.deliveries.health(listener)  # last, so that it tells of whatever was counted
-    return wire.write_listener(listener, health, track, with_secret=manages)
+    return wire.write_listener(listener, health, track, with_secret=reveal)
 
 
 async def _track(call: Call, listener: Listener) -> wire.Track:

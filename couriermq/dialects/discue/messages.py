@@ -142,6 +142,8 @@ async def _browse(call: Call, queue: Queue, skip: int, wanted: int) -> list[Mess
         page = await call.services.broker.browse(
             queue, limit=min(BROWSE_CHUNK, skip + wanted - len(found)), after=after
         )
+        for message in page.messages:
+            message.body = b""  # a list shows names only, and a deep page must not hold every body before it
         found += page.messages
         after = page.next
         if after is None:

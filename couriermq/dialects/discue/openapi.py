@@ -21,6 +21,7 @@ PAGES: tuple[Schema, ...] = (
     {"name": "page", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MOST}},
     {"name": "per_page", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": limits.PER_PAGE_MOST}},
 )
+REVEAL: Schema = {"name": "reveal", "in": "query", "schema": {"type": "boolean"}}
 EVENTS: tuple[Schema, ...] = (
     {"name": "events", "in": "query", "schema": {"enum": ["all", "api_keys", "listeners", "messages", "queues"]}},
     {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": limits.EVENT_COUNT_MOST}},
@@ -58,7 +59,8 @@ OPERATIONS = (
               ("listeners", "[Listener]"), PAGES),
     Operation("POST", routes.LISTENERS, "createListener", "Create a listener", "ListenerRequest",
               ("listener", "Listener"), optional=False),
-    Operation("GET", routes.LISTENER, "getListener", "Read a listener", None, ("listener", "Listener")),
+    Operation("GET", routes.LISTENER, "getListener", "Read a listener", None, ("listener", "Listener"),
+              (REVEAL,)),
     Operation("PUT", routes.LISTENER, "updateListener", "Change a listener", "ListenerRequest",
               ("listener", "Listener")),
     Operation("DELETE", routes.LISTENER, "deleteListener", "Delete a listener with all that waits for it"),

@@ -119,7 +119,10 @@ SCHEMAS: dict[str, Schema] = {
             pending_count=COUNT,
             **_TRACKED,
         ),
-        secret={"type": "string", "description": "For those who may change the listener."},
+        secret={
+            "type": "string",
+            "description": "When the listener is made, or with `reveal=true` for those who may change it.",
+        },
         created_at=INSTANT,
         updated_at=INSTANT,
     ),

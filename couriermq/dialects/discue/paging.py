@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TypeVar
 from urllib.parse import urlencode
 
-from couriermq.dialects.discue.wire.answers import base_url
 from couriermq.dialects.discue.wire.reading import PageOrder
 from couriermq.web.call import Call, Header
 
@@ -20,4 +19,4 @@ def cut(call: Call, items: Sequence[T], order: PageOrder, path: str) -> tuple[Se
 def next_page(call: Call, order: PageOrder, path: str) -> list[Header]:
     """Not among `_links`: those belong to the children, and a child may be named `next`."""
     query = urlencode({"page": order.page + 1, "per_page": order.per_page})
-    return [(b"link", f'<{base_url(call)}{path}?{query}>; rel="next"'.encode("latin-1"))]
+    return [(b"link", f'<{call.base_url}{path}?{query}>; rel="next"'.encode("latin-1"))]

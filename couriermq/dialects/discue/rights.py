@@ -11,7 +11,7 @@ import msgspec
 
 from couriermq.catalog import Catalog
 from couriermq.core.errors import Forbidden
-from couriermq.core.model import Action, Credential, Scope
+from couriermq.core.model import USES, Action, Credential, Scope
 from couriermq.dialects.discue.key_facts import EVERYTHING, Access, Grant, Grants, grants_of
 from couriermq.web.call import Call
 
@@ -24,12 +24,13 @@ class Right(msgspec.Struct, frozen=True):
     actions: tuple[Action, ...]
 
 
-SEE = (Action.MANAGE, Action.BROWSE, Action.STATS)
+SEE = (Action.MANAGE, Action.BROWSE)
+"""Not for readers of figures: the URL of a listener may hold secrets of its receiver."""
 
-READ_QUEUES = Right("queues", "read", tuple(Action))
+READ_QUEUES = Right("queues", "read", USES)
 """Whoever may do anything with a queue may know that it exists: programs look ids up by name before they send."""
 CHANGE_QUEUES = Right("queues", "write", (Action.MANAGE,))
-READ_SCHEMAS = Right("schemas", "read", tuple(Action))
+READ_SCHEMAS = Right("schemas", "read", USES)
 READ_LISTENERS = Right("listeners", "read", SEE)
 CHANGE_LISTENERS = Right("listeners", "write", (Action.MANAGE,))
 READ_MESSAGES = Right("messages", "read", (Action.BROWSE,))
@@ -56,6 +57,7 @@ RESOURCES: dict[str, dict[Access, tuple[Right, ...]]] = {
     "domains": {"read": (READ_DOMAINS,), "write": (CHANGE_DOMAINS,)},
 }
 """What each scope is worth: needed to hand it out, and shown of a credential that was made in our words."""
+EVERY_SCOPE = tuple(Scope(action) for action in USES)
 TENANT_WIDE = frozenset({"events", "stats", "domains"})
 """What no queue has for itself."""
 
@@ -72,9 +74,11 @@ def allows(call: Call, right: Right, *names: str) -> bool:
     return grant is not None and _suffices(grant, right) and _covers(grant.targets, names)
 
 
-def require(call: Call, right: Right, *names: str) -> None:
+def require(call: Call, right: Right, *names: str, asked: str | None = None) -> None:
+    """The right on what bears one of the names; a refusal repeats only what the caller asked for."""
     if not allows(call, right, *names):
-        raise Forbidden(right.access, f"{names[0] if names else 'all'!r} of {right.resource}")
+        label = asked or (names[0] if names else "all")
+        raise Forbidden(right.access, f"{label[:200]!r} of {right.resource}")
 
 
 def require_some(call: Call, right: Right) -> None:
@@ -106,13 +110,12 @@ def _grants(call: Call) -> Grants | None:
     return None if credential is None else grants_of(catalog, credential)
 
 
-def require_grants(call: Call, grants: Grants | None) -> None:
-    """Nobody hands out more than he has."""
+def require_grants(call: Call, grants: Grants | None, *, scopes: Sequence[Scope] = EVERY_SCOPE) -> None:
+    """The rule that nobody grants more than they have, for grants; a key without any has its scopes."""
     if call.principal.is_root:
         return
     if grants is None:
-        for action in Action:
-            call.principal.require_all(action, call.principal.tenant or "")
+        call.principal.require_grant(scopes, expires_at=call.principal.expires_at)
         return
     for resource, grant in grants.items():
         for right in _rights(resource, grant):
@@ -130,19 +133,18 @@ def _rights(resource: str, grant: Grant) -> list[Right]:
 def in_our_words(grants: Grants | None) -> tuple[Scope, ...]:
     """Scopes that allow through other dialects what the grants allow here, and nothing more."""
     if grants is None:
-        return tuple(Scope(action) for action in Action)
+        return tuple(Scope(action) for action in USES)
     scopes = []
     if messages := grants.get("messages"):
         scopes.append(Scope(Action.BROWSE, messages.targets))
         if messages.access == "write":
             scopes.append(Scope(Action.SEND, messages.targets))
-    if queues := grants.get("queues"):
-        scopes.append(Scope(Action.STATS, queues.targets))
     managed = [grants.get(resource) for resource in ("queues", "listeners", "messages")]
-    if both := _common([grant.targets if grant and grant.access == "write" else () for grant in managed]):
+    both = _common([grant.targets if grant and grant.access == "write" else () for grant in managed])
+    if both and both != EVERYTHING:  # on all queues it would include the credentials of the tenant
         scopes.append(Scope(Action.MANAGE, both))  # managing a queue elsewhere is all of this at once
-    if "stats" in grants and "*" in grants["stats"].targets:
-        scopes.append(Scope(Action.STATS))
+    if all(resource in grants and "*" in grants[resource].targets for resource in ("stats", "events")):
+        scopes.append(Scope(Action.STATS))  # elsewhere, who reads figures also reads what happened
     return tuple(scopes)
 
 

@@ -8,7 +8,6 @@ from couriermq.dialects.discue.quota import quota_headers
 from couriermq.dialects.discue.usage import Usage
 from couriermq.dialects.discue.wire.reading import check_accept, check_content_type
 from couriermq.web.call import Call, Handler, Reply, Route
-from couriermq.web.turns import Turn
 
 VERSION = "/v1"
 RESOURCES = (
@@ -32,14 +31,14 @@ CREATE = ("POST", "PUT")
 
 
 def routes(keys: ApiKeys) -> list[Route]:
-    remembrance, turn = Remembrance(), Turn()
+    remembrance = Remembrance()
     rows = [
-        *_queue_rows(turn),
-        *_listener_rows(turn),
-        *_message_rows(turn, messages.OneMessage(remembrance)),
-        *_key_rows(turn, keys),
-        *_client_rows(turn),
-        *_domain_rows(turn, Domains()),
+        *_queue_rows(),
+        *_listener_rows(),
+        *_message_rows(messages.OneMessage(remembrance)),
+        *_key_rows(keys),
+        *_client_rows(),
+        *_domain_rows(Domains()),
         *_usage_rows(Usage(remembrance)),
     ]
     return [
@@ -71,65 +70,65 @@ def _creating(path: str, handler: Handler) -> list[Row]:
     return [(method, path, handler) for method in CREATE]
 
 
-def _queue_rows(turn: Turn) -> list[Row]:
+def _queue_rows() -> list[Row]:
     return [
         ("GET", "/queues", queues.list_queues),
-        *_creating("/queues", turn(queues.create_queue)),
+        *_creating("/queues", queues.create_queue),
         ("GET", QUEUE, queues.get_queue),
-        ("PUT", QUEUE, turn(queues.change_queue)),
-        ("DELETE", QUEUE, turn(queues.delete_queue)),
+        ("PUT", QUEUE, queues.change_queue),
+        ("DELETE", QUEUE, queues.delete_queue),
         ("GET", SCHEMA, queues.get_schema),
     ]
 
 
-def _listener_rows(turn: Turn) -> list[Row]:
+def _listener_rows() -> list[Row]:
     return [
         ("GET", "/listeners", listeners.list_all_listeners),
         ("GET", LISTENERS, listeners.list_listeners),
-        *_creating(LISTENERS, turn(listeners.create_listener)),
+        *_creating(LISTENERS, listeners.create_listener),
         ("GET", LISTENER, listeners.get_listener),
-        ("PUT", LISTENER, turn(listeners.change_listener)),
-        ("DELETE", LISTENER, turn(listeners.delete_listener)),
+        ("PUT", LISTENER, listeners.change_listener),
+        ("DELETE", LISTENER, listeners.delete_listener),
     ]
 
 
-def _message_rows(turn: Turn, one: messages.OneMessage) -> list[Row]:
+def _message_rows(one: messages.OneMessage) -> list[Row]:
     return [
         ("GET", "/messages", messages.list_all_messages),
         ("GET", MESSAGES, messages.list_messages),
         *_creating(MESSAGES, messages.add_message),
         ("GET", MESSAGE, one.get_message),
-        ("PUT", MESSAGE, turn(messages.rename_message)),
-        ("DELETE", MESSAGE, turn(messages.delete_message)),
+        ("PUT", MESSAGE, messages.rename_message),
+        ("DELETE", MESSAGE, messages.delete_message),
     ]
 
 
-def _key_rows(turn: Turn, keys: ApiKeys) -> list[Row]:
+def _key_rows(keys: ApiKeys) -> list[Row]:
     return [
         ("GET", "/api_keys", keys.list_keys),
-        *_creating("/api_keys", turn(keys.create_key)),
+        *_creating("/api_keys", keys.create_key),
         ("GET", KEY, keys.get_key),
-        ("PUT", KEY, turn(keys.change_key)),
-        ("DELETE", KEY, turn(keys.delete_key)),
+        ("PUT", KEY, keys.change_key),
+        ("DELETE", KEY, keys.delete_key),
     ]
 
 
-def _client_rows(turn: Turn) -> list[Row]:
+def _client_rows() -> list[Row]:
     return [
         ("GET", "/api_clients", api_clients.list_clients),
-        *_creating("/api_clients", turn(api_clients.create_client)),
+        *_creating("/api_clients", api_clients.create_client),
         ("GET", CLIENT, api_clients.get_client),
-        ("PUT", CLIENT, turn(api_clients.change_client)),
+        ("PUT", CLIENT, api_clients.change_client),
     ]
 
 
-def _domain_rows(turn: Turn, domains: Domains) -> list[Row]:
+def _domain_rows(domains: Domains) -> list[Row]:
     return [
         ("GET", "/domains", domains.list_domains),
-        *_creating("/domains", turn(domains.create_domain)),
+        *_creating("/domains", domains.create_domain),
         ("GET", DOMAIN, domains.get_domain),
-        ("PUT", DOMAIN, turn(domains.change_domain)),
-        ("DELETE", DOMAIN, turn(domains.delete_domain)),
+        ("PUT", DOMAIN, domains.change_domain),
+        ("DELETE", DOMAIN, domains.delete_domain),
     ]
 
 

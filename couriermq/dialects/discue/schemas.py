@@ -13,6 +13,7 @@ import msgspec
 
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Json, Queue
+from couriermq.core.parsing import NESTING, UNREADABLE, is_too_deep
 from couriermq.dialects.discue import limits
 
 ANNOTATION = "discue.schema"
@@ -59,6 +60,8 @@ def check_schema(schema: Json) -> Schema:
     """Raise Invalid, with the place, for what could not be a schema."""
     if not isinstance(schema, dict):
         raise _refused("schema", "is a map from property to directives")
+    if is_too_deep(schema):
+        raise _refused("schema", f"is nested at most {NESTING} times")
     if len(msgspec.json.encode(schema)) > limits.SCHEMA_BYTES:
         raise _refused("schema", f"has at most {limits.SCHEMA_BYTES} bytes")
     count = sum(_check_directives(directives, f"schema.{name}", 1) for name, directives in schema.items())
@@ -134,7 +137,7 @@ def check_data(schema: Schema, data: str) -> None:
     """Raise Invalid, with the place, for data that the schema does not allow."""
     try:
         value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         raise Invalid("the queue has a schema, and data is not JSON", field="data") from None
     _check_object(value, schema, "data", strict=True)
 

@@ -5,7 +5,7 @@ from itertools import islice
 from couriermq.core.errors import Invalid
 from couriermq.core.model import DAY, HOUR, Json, Listener
 from couriermq.dialects.discue import history, limits, rights
-from couriermq.dialects.discue.access import tenant_of
+from couriermq.dialects.discue.access import names_of, tenant_of
 from couriermq.dialects.discue.history import Happening, Remembrance
 from couriermq.dialects.discue.wire.answers import answer, path_of
 from couriermq.dialects.discue.wire.reading import whole
@@ -74,16 +74,19 @@ def _event_id(offset: int) -> str:
 
 
 def _write(call: Call, one: Happening, listener: Listener | None) -> dict[str, Json]:
+    """A message's name is one of its attributes, so it is for those who may read the message."""
     written: dict[str, Json] = {
         "id": _event_id(one.offset),
         "type": one.type,
         "stored_at": one.at,
         "client": {"id": tenant_of(call)},
         "principal": {"id": one.principal},
-        history.NOUNS[one.type]: _ref(one.subject_id, one.subject_name),
     }
     queue_id = listener.queue_id if listener else one.queue_id
     queue = call.services.catalog.queue_of_id(queue_id) if queue_id else None
+    noun = history.NOUNS[one.type]
+    named = noun != "message" or rights.allows(call, rights.READ_MESSAGES, *(names_of(queue) if queue else ()))
+    written[noun] = _ref(one.subject_id, one.subject_name if named else one.subject_id)
     if listener is not None:
         written["listener"] = _ref(listener.id, listener.name)
     if queue is not None:

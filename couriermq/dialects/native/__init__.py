@@ -27,7 +27,9 @@ class Native:
         return ROUTES
 
     def authenticate(self, call: Call) -> Principal:
-        return call.services.auth.bearer(call)
+        principal = call.services.auth.bearer(call)
+        principal.require_dialect(self.name)
+        return principal
 
     def failure(self, error: CourierError, call: Call) -> Reply:
         return errors.failure(error)

@@ -9,15 +9,18 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from couriermq.auth.principal import Principal
-from couriermq.core.errors import ExchangeNotFound, Forbidden, Invalid, NotFound, QueueNotFound
-from couriermq.core.model import Action, Exchange, Queue, Scope, Tenant
+from couriermq.core.errors import Forbidden, Invalid, NotFound, QueueNotFound
+from couriermq.core.model import Action, Exchange, Queue, Tenant
+from couriermq.core.scopes import allows
+from couriermq.journal.view import Judge, View
 from couriermq.web.call import Call
 
 T = TypeVar("T", Queue, Exchange)
 
 READ = (Action.MANAGE, Action.BROWSE, Action.STATS)
 """Any of these lets a caller see a queue or an exchange and its settings."""
-VERBS = {Action.STATS: "read the stats of", Action.RECEIVE: "receive from", Action.SEND: "send to"}
+READ_CONTENT = (Action.MANAGE, Action.BROWSE)
+"""Either of these lets a caller see a queue's listeners: their URLs may hold secrets of the receiver."""
 
 
 def tenant_for(call: Call) -> Tenant:
@@ -36,48 +39,47 @@ def whole_tenant(call: Call, action: Action) -> Tenant:
 
 def part_of_tenant(call: Call, *actions: Action) -> Tenant:
     """The call's tenant, for those who may do one of the actions on some of it; what they see of it is `visible`."""
-    tenant, principal = tenant_for(call), call.principal
-    if not principal.is_root and not any(scope.action in actions for scope in principal.scopes):
-        raise _forbidden(actions, f"anything of tenant {tenant.id!r}")
+    tenant = tenant_for(call)
+    if not call.principal.may_somewhere(actions):
+        raise Forbidden(_verb(actions) or " or ".join(actions), f"anything of tenant {tenant.id!r}")
     return tenant
 
 
 def queue_for(call: Call, *actions: Action) -> Queue:
     """The call's queue, for those who may do one of the actions on it."""
-    principal, tenant, asked = call.principal, call.params["tenant"], call.params["queue"]
-    principal.require_tenant(tenant)
-    try:
-        queue = call.services.catalog.queue(tenant, asked)
-    except QueueNotFound as error:
-        raise _absent(call, actions, tenant, asked, error) from None
-    if principal.tenant is not None:
-        _require_any(principal, actions, queue, asked)
-    return queue
+    tenant, asked = call.params["tenant"], call.params["queue"]
+    call.principal.require_tenant(tenant)
+    return _permitted(call, tenant, asked, call.services.catalog.queue, actions)
 
 
 def exchange_for(call: Call, *actions: Action) -> Exchange:
     """The call's exchange, for those who may do one of the actions on it."""
-    principal, tenant, asked = call.principal, call.params["tenant"], call.params["exchange"]
-    principal.require_tenant(tenant)
-    try:
-        exchange = call.services.catalog.exchange(tenant, asked)
-    except ExchangeNotFound as error:
-        raise _absent(call, actions, tenant, asked, error) from None
-    if principal.tenant is not None:
-        _require_any(principal, actions, exchange, asked)
-    return exchange
+    tenant, asked = call.params["tenant"], call.params["exchange"]
+    call.principal.require_tenant(tenant)
+    return _permitted(call, tenant, asked, call.services.catalog.exchange, actions)
 
 
 def named_queue(call: Call, tenant: str, asked: str, *actions: Action, field: str) -> Queue:
     """A queue that the body names in `field`, for those who may do one of the actions on it."""
     try:
-        queue = call.services.catalog.queue(tenant, asked)
+        return _permitted(call, tenant, asked, call.services.catalog.queue, actions)
     except QueueNotFound as error:
-        absent = _absent(call, actions, tenant, asked, error)
-        raise absent if isinstance(absent, Forbidden) else Invalid(str(error), field=field) from None
-    if not call.principal.is_root:
-        _require_any(call.principal, actions, queue, asked)
-    return queue
+        raise Invalid(str(error), field=field) from None
+
+
+def _permitted(call: Call, tenant: str, asked: str, find: Callable[[str, str], T], actions: Sequence[Action]) -> T:
+    try:
+        found = find(tenant, asked)
+    except NotFound:
+        call.principal.require_on(asked, None, *actions, verb=_verb(actions))
+        call.services.catalog.tenant(tenant)  # root is told when it is the tenant that is missing
+        raise
+    call.principal.require_on(asked, found, *actions, verb=_verb(actions))
+    return found
+
+
+def _verb(actions: Sequence[Action]) -> str | None:
+    return "see" if set(actions) in (set(READ), set(READ_CONTENT)) else None
 
 
 def names_of_queues(call: Call) -> Callable[[str], str | None]:
@@ -93,37 +95,31 @@ def names_of_queues(call: Call) -> Callable[[str], str | None]:
 
 def visible(principal: Principal, things: Sequence[T], *actions: Action) -> list[T]:
     """Those of the things on which the caller may do one of the actions."""
-    return [thing for thing in things if any(principal.may(action, thing) for action in actions)]
+    return [thing for thing in things if principal.may_on(thing.name, thing, *actions)]
 
 
-def require_grants(principal: Principal, scopes: Sequence[Scope]) -> None:
-    """Nobody hands out more than he has."""
-    if principal.is_root:
-        return
-    for scope in scopes:
-        for queue in scope.queues:
-            if not _covers(principal, (scope.action,), queue):
-                raise Forbidden("grant", f"{scope.action} on {queue!r}, which it does not have itself")
+def journal_view(call: Call) -> View | None:
+    """What the caller may see of its tenant's journal; None is everything."""
+    principal = call.principal
+    if all(principal.may_all(action) for action in READ):
+        return None
+    return View(
+        sees=_judge(call, Action.STATS), reads=_judge(call, Action.BROWSE), credentials=principal.may_all(Action.MANAGE)
+    )
 
 
-def _require_any(principal: Principal, actions: Sequence[Action], target: Queue | Exchange, asked: str) -> None:
-    for action in actions:
-        if principal.may(action, target):
-            return
-    raise _forbidden(actions, f"{asked!r}")
+def _judge(call: Call, action: Action) -> Judge:
+    """A queue or exchange that exists is judged by what it is now, one that is gone by the name that it had."""
+    principal, catalog = call.principal, call.services.catalog
+    if principal.may_all(action):
+        return lambda queue_id, name: True
 
+    def may(queue_id: str | None, name: str | None) -> bool:
+        if queue_id is None:
+            return False  # it is about the tenant
+        found = catalog.destination_of_id(queue_id)
+        if found is not None:
+            return principal.may(action, found)
+        return allows(principal.scopes, (action,), (queue_id, name) if name else (queue_id,))
 
-def _absent(call: Call, actions: Sequence[Action], tenant: str, asked: str, error: NotFound) -> Exception:
-    """What to say of a name that nothing bears: the truth, to those who may act on that name."""
-    if not call.principal.is_root:
-        return error if _covers(call.principal, actions, asked) else _forbidden(actions, f"{asked!r}")
-    call.services.catalog.tenant(tenant)  # root is told when it is the tenant that is missing
-    return error
-
-
-def _covers(principal: Principal, actions: Sequence[Action], asked: str) -> bool:
-    return any(s.action in actions and ("*" in s.queues or asked in s.queues) for s in principal.scopes)
-
-
-def _forbidden(actions: Sequence[Action], target: str) -> Forbidden:
-    return Forbidden("see" if actions == READ else " or ".join(VERBS.get(a, a) for a in actions), target)
+    return may

@@ -1,13 +1,17 @@
 """Looking at messages without taking them, and moving or removing those that were looked at."""
 
-from couriermq.core.errors import BatchTooLarge, MessageNotFound, QueueNotFound
+from couriermq.core.errors import BatchTooLarge, MessageNotFound, PurgeNotFound, QueueNotFound
 from couriermq.core.model import Action
-from couriermq.dialects.native.access import named_queue, names_of_queues, queue_for
+from couriermq.dialects.native.access import READ, named_queue, names_of_queues, queue_for
 from couriermq.dialects.native.operations import QUEUE, Operation, gone, ok
 from couriermq.dialects.native.wire import choices as wire
 from couriermq.dialects.native.wire import messages
 from couriermq.dialects.native.wire.reading import read, read_optional, read_query
+from couriermq.purges import Purge
 from couriermq.web.call import Call, Reply
+
+PURGE_SECONDS = 30
+"""How long a purge is waited for."""
 
 
 async def browse_messages(call: Call) -> Reply:
@@ -33,7 +37,22 @@ async def cancel_message(call: Call) -> Reply:
 
 async def purge_queue(call: Call) -> Reply:
     queue = queue_for(call, Action.MANAGE)
-    return ok(wire.Count(await call.services.broker.purge(queue, principal=call.principal.id)))
+    purge = await call.services.purges.purge(queue, principal=call.principal.id, patience_seconds=PURGE_SECONDS)
+    reply = ok(_written(purge))
+    reply.status = 202 if purge.ended_at is None else 200
+    return reply
+
+
+async def read_purge(call: Call) -> Reply:
+    queue = queue_for(call, *READ)
+    purge = call.services.purges.last(queue)
+    if purge is None:
+        raise PurgeNotFound(queue.name)
+    return ok(_written(purge))
+
+
+def _written(purge: Purge) -> wire.Purge:
+    return wire.Purge(purge.count, purge.started_at, purge.ended_at)
 
 
 async def remove_messages(call: Call) -> Reply:
@@ -99,10 +118,21 @@ OPERATIONS = (
         handler=purge_queue,
         tag="Messages",
         summary="Remove every message",
-        description="Whatever their state. Messages that are sent while it runs stay.",
+        description="Whatever their state. Messages that are sent while it runs stay. A purge that takes longer than"
+        " 30 seconds is answered with 202 and goes on, after a restart of the server, too.",
         needs="manage",
-        gives={200: wire.Count},
+        gives={200: wire.Purge, 202: wire.Purge},
         fails=(QueueNotFound,),
+    ),
+    Operation(
+        method="GET",
+        path=QUEUE + "/purge",
+        handler=read_purge,
+        tag="Messages",
+        summary="See how far the last purge has come",
+        needs="manage, browse or stats",
+        gives={200: wire.Purge},
+        fails=(QueueNotFound, PurgeNotFound),
     ),
     Operation(
         method="POST",

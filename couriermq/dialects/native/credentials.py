@@ -1,14 +1,21 @@
 """Credentials: ways into a tenant, each with its scopes."""
 
+from typing import Any
+
+import msgspec
+
 from couriermq.core.errors import CredentialNotFound, TenantNotFound
-from couriermq.core.model import Action, Credential, Scope
-from couriermq.dialects.native.access import require_grants, whole_tenant
+from couriermq.core.model import USES, Action, Credential, Scope
+from couriermq.dialects.native.access import whole_tenant
 from couriermq.dialects.native.operations import LOCATION, TENANT, Operation, created, gone, ok
 from couriermq.dialects.native.wire import credentials as wire
-from couriermq.dialects.native.wire.annotations import check_annotations
+from couriermq.dialects.native.wire.annotations import check_credential_annotations
 from couriermq.dialects.native.wire.paging import PageQuery, page_of
-from couriermq.dialects.native.wire.reading import read, read_query
+from couriermq.dialects.native.wire.reading import read, read_optional, read_query
 from couriermq.web.call import Call, Reply
+
+RIGHTS = frozenset({"scopes", "dialect_scopes", "expires_at", "requests_per_second"})
+"""Who changes one of these grants what the credential then has; so does who enables it."""
 
 
 async def list_credentials(call: Call) -> Reply:
@@ -21,17 +28,20 @@ async def list_credentials(call: Call) -> Reply:
 async def create_credential(call: Call) -> Reply:
     tenant = whole_tenant(call, Action.MANAGE)
     new = read(wire.NEW_CREDENTIAL, call.body)
-    require_grants(call.principal, [Scope(action) for action in Action] if new.scopes is None else new.scopes)
+    scopes = [Scope(action) for action in USES] if new.scopes is None else new.scopes
+    dialect_scopes: dict[str, tuple[str, ...]] = {str(name): listed for name, listed in new.dialect_scopes.items()}
+    call.principal.require_grant(scopes, dialect_scopes=dialect_scopes, expires_at=new.expires_at)
     credential, secret = await call.services.catalog.create_credential(
         tenant.id,
         new.name,
-        scopes=new.scopes,
+        scopes=scopes,
+        dialect_scopes=dialect_scopes,
         expires_at=new.expires_at,
         requests_per_second=new.requests_per_second,
-        annotations=check_annotations(new.annotations),
+        annotations=check_credential_annotations(new.annotations),
         principal=call.principal.id,
     )
-    return created(wire.write_secret(credential, secret), call.path, credential.id)
+    return created(wire.write_secret(credential, secret), call.path, credential.id, secret=True)
 
 
 async def read_credential(call: Call) -> Reply:
@@ -41,9 +51,14 @@ async def read_credential(call: Call) -> Reply:
 async def change_credential(call: Call) -> Reply:
     credential = _credential_for(call)
     changes = wire.changes_of(read(wire.CREDENTIAL_CHANGE, call.body))
-    check_annotations(changes.get("annotations", {}))
-    require_grants(call.principal, changes.get("scopes", ()))
-    credential = await call.services.catalog.change_credential(credential, principal=call.principal.id, **changes)
+    check_credential_annotations(changes.get("annotations", {}))
+
+    def change(present: Credential) -> dict[str, Any]:
+        if changes.get("enabled") or RIGHTS & changes.keys():
+            call.principal.require_grant_of(msgspec.structs.replace(present, **changes))
+        return changes
+
+    credential = await call.services.catalog.change_credential(credential, change, principal=call.principal.id)
     return ok(wire.write_credential(credential))
 
 
@@ -53,10 +68,14 @@ async def delete_credential(call: Call) -> Reply:
 
 
 async def rotate_credential(call: Call) -> Reply:
-    credential = _credential_for(call)
-    require_grants(call.principal, credential.scopes)  # whoever gets the new secret gets the scopes with it
-    credential, secret = await call.services.catalog.rotate_credential(credential, principal=call.principal.id)
-    return ok(wire.write_secret(credential, secret))
+    overlap_ms = read_optional(wire.ROTATE, call.body).overlap_ms
+    credential, secret = await call.services.catalog.rotate_credential(
+        _credential_for(call),
+        overlap_ms=overlap_ms,
+        check=call.principal.require_grant_of,  # who gets the new secret gets the scopes with it
+        principal=call.principal.id,
+    )
+    return ok(wire.write_secret(credential, secret), secret=True)
 
 
 def _credential_for(call: Call) -> Credential:
@@ -87,8 +106,8 @@ OPERATIONS = (
         handler=create_credential,
         tag="Credentials",
         summary="Create a credential",
-        description="The answer holds the secret, which nobody can ask for again. A caller can hand out only what it"
-        " has itself.",
+        description="The answer holds the secret, which nobody can ask for again. A caller can grant only what it has"
+        " itself: its own scopes, and nothing that ends later than itself.",
         needs=NEEDS,
         takes=wire.NewCredential,
         example={"name": "shop", "scopes": [{"action": "send", "queues": ["orders"]}]},
@@ -112,6 +131,7 @@ OPERATIONS = (
         handler=change_credential,
         tag="Credentials",
         summary="Change a credential, or disable it",
+        description="Who changes its scopes, its end or its rate, or enables it, must have all that it then has.",
         needs=NEEDS,
         takes=wire.CredentialChange,
         example={"enabled": False},
@@ -134,8 +154,12 @@ OPERATIONS = (
         handler=rotate_credential,
         tag="Credentials",
         summary="Give a credential a new secret",
-        description="The old secret is refused from then on.",
+        description="The old secret and the access tokens made from it are refused after `overlap_ms`, by default at"
+        " once. The caller must have all scopes of the credential.",
         needs=NEEDS,
+        takes=wire.RotateCredentialOrder,
+        body_optional=True,
+        example={"overlap_ms": 86_400_000},
         gives={200: wire.SecretCredential},
         fails=NOT_FOUND,
     ),

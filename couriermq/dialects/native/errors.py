@@ -49,6 +49,7 @@ ERRORS: dict[type[CourierError], Answer] = {
     core.JobNotFound: Answer(404, "job-not-found", "No such job"),
     core.StageNotFound: Answer(404, "stage-not-found", "No such stage"),
     core.PublicationNotFound: Answer(404, "publication-not-found", "No such publication"),
+    core.PurgeNotFound: Answer(404, "purge-not-found", "The queue was never purged"),
     core.ClaimGone: Answer(410, "claim-gone", "The claim is not held"),
     core.AlreadyExists: Answer(409, "already-exists", "The name is taken"),
     core.InUse: Answer(409, "in-use", "Something still refers to it"),

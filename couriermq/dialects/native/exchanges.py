@@ -52,7 +52,11 @@ async def delete_exchange(call: Call) -> Reply:
 async def list_bindings(call: Call) -> Reply:
     exchange, catalog = exchange_for(call, *READ), call.services.catalog
     bound = ((binding, catalog.queue_of_id(binding.queue_id)) for binding in catalog.bindings_of(exchange))
-    written = [wire.write_binding(binding, exchange, queue) for binding, queue in bound if queue is not None]
+    written = [
+        wire.write_binding(binding, exchange, queue)
+        for binding, queue in bound
+        if queue is not None and call.principal.may_on(queue.name, queue, *READ)
+    ]
     return ok(wire.Bindings(sorted(written, key=lambda binding: binding.queue)))
 
 

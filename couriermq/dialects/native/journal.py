@@ -7,10 +7,12 @@ from msgspec import UNSET, UnsetType
 
 from couriermq.core.errors import CursorNotFound, Forbidden, Invalid, OffsetGone, TenantNotFound
 from couriermq.core.events import Entry
+from couriermq.core.limits import Room
 from couriermq.core.model import Action
 from couriermq.core.shards import shard_of
 from couriermq.dialects.native import limits
-from couriermq.dialects.native.operations import PREFIX, Operation, gone, ok
+from couriermq.dialects.native.access import journal_view
+from couriermq.dialects.native.operations import PREFIX, Operation, encode, gone, ok
 from couriermq.dialects.native.wire import events as wire
 from couriermq.dialects.native.wire.reading import read, read_query
 from couriermq.journal import arrow, segments
@@ -56,7 +58,7 @@ async def list_segments(call: Call) -> Reply:
 
 async def read_events(call: Call) -> Reply:
     query = read_query(call, wire.EventsQuery)
-    selection = _selection(query, _tenant_of(call, query.tenant))
+    selection = _selection(call, query, _tenant_of(call, query.tenant))
     as_arrow = _wants_arrow(call, query)
     columns = _columns(query, as_arrow=as_arrow)
     reading = await _reading(call, query, selection, limits.ARROW_EVENT_COUNT if as_arrow else limits.JSON_EVENT_COUNT)
@@ -72,8 +74,7 @@ async def read_events(call: Call) -> Reply:
             chunk=limits.BATCH_EVENT_COUNT,
         )
         return Reply(200, stream, headers)
-    entries = [entry async for batch in _batches(call, reading) for entry in batch]
-    return ok(wire.write_events(entries, reading.stop))
+    return ok(await _page(call, reading))
 
 
 async def _segment(call: Call, reading: Reading) -> Reply | None:
@@ -92,8 +93,10 @@ def _takes_parquet(call: Call, query: wire.EventsQuery) -> bool:
     return query.format is None and segments.MEDIA_TYPE in (call.header(b"accept") or "").lower()
 
 
-def _selection(query: wire.EventsQuery, tenant: str | None) -> Selection:
-    return Selection(tenant=tenant, queues=frozenset(query.queues), kinds=frozenset(query.kinds))
+def _selection(call: Call, query: wire.EventsQuery, tenant: str | None) -> Selection:
+    return Selection(
+        tenant=tenant, queues=frozenset(query.queues), kinds=frozenset(query.kinds), view=journal_view(call)
+    )
 
 
 def _columns(query: wire.EventsQuery, *, as_arrow: bool) -> list[str] | None:
@@ -110,7 +113,9 @@ def _tenant_of(call: Call, asked: str | None) -> str | None:
     principal = call.principal
     if principal.tenant is None:
         return call.services.catalog.tenant(asked).id if asked is not None else None
-    principal.require_all(Action.STATS, principal.tenant if asked is None else asked)
+    principal.require_tenant(principal.tenant if asked is None else asked)
+    if not principal.may_somewhere((Action.STATS,)):
+        raise Forbidden("read", "the journal; that needs stats on at least one queue")
     return principal.tenant
 
 
@@ -141,6 +146,19 @@ def _shard_of(start: int | UnsetType) -> int:
     return 0 if start is UNSET else shard_of(start)
 
 
+async def _page(call: Call, reading: Reading) -> wire.EventPage:
+    """The events of a reading as far as they fit one response; the reader goes on with the first that does not."""
+    events: list[msgspec.Raw] = []
+    room = Room()
+    async for batch in _batches(call, reading):
+        for entry in batch:
+            written = encode(wire.write_event(entry))
+            if not room.takes(len(written)):
+                return wire.EventPage(events, entry.offset)
+            events.append(msgspec.Raw(written))
+    return wire.EventPage(events, reading.stop)
+
+
 async def _batches(call: Call, reading: Reading) -> AsyncIterator[Sequence[Entry]]:
     """The entries of a reading, so many at a time that others get their turn in between."""
     offset = reading.start
@@ -150,8 +168,7 @@ async def _batches(call: Call, reading: Reading) -> AsyncIterator[Sequence[Entry
         if not entries:
             return
         offset = entries[-1].offset + 1
-        chosen = reading.selection
-        yield entries if chosen.is_all else [entry for entry in entries if chosen.takes(entry.event)]
+        yield reading.selection.choose(entries)
 
 
 # -- cursors --------------------------------------------------------------------------------------------------
@@ -210,7 +227,7 @@ OPERATIONS = (
         description="With `at`, an instant, the answer also has the `offset` of the first event from then on. A store"
         " that is divided has a journal in each shard; the shard's number stands in the top bits of its offsets"
         " (`shard * 2**45 + n`), and a read stays in the shard of its `from`.",
-        needs="stats, on all queues",
+        needs="stats",
         query=wire.JournalQuery,
         gives={200: wire.Journal},
     ),
@@ -221,13 +238,15 @@ OPERATIONS = (
         tag="Journal",
         summary="Read events in order",
         description="Covers up to `limit` offsets from `from` on: at most 10,000 as JSON, 1,000,000 as an Arrow stream."
-        " Root sees the events of every tenant, or of the one it names; any other caller sees those of its own tenant,"
-        " under their true offsets. `queue` (a name or an id) and `kind` choose among them and may be given again;"
+        " Root sees the events of every tenant, or of the one it names; any other caller sees those of its own tenant"
+        " that are about queues of which it may read the stats, under their true offsets. Bodies, attributes and the"
+        " URLs of listeners are left out of queues that it may not browse, and the scopes of credentials unless it may"
+        " manage the tenant. `queue` (a name or an id) and `kind` choose among them and may be given again;"
         " `columns` names the columns of an Arrow stream, with commas between them. The header `Courier-Next` of an"
         " Arrow stream is the `next` of the JSON answer. Root may accept Parquet beside Arrow: where most of a large"
         " segment of the archive is asked for, all columns and all events, the answer is that segment's file, which may"
         " begin before `from` and end after `Courier-Next`; `Courier-First` is the offset of its first row.",
-        needs="stats, on all queues",
+        needs="stats",
         query=wire.EventsQuery,
         gives={200: wire.Events},
         streams=(arrow.MEDIA_TYPE, segments.MEDIA_TYPE),
@@ -245,7 +264,7 @@ OPERATIONS = (
         summary="List the segments of the archive",
         description="Those that hold something of `from` up to `to`, in order: whoever divides a long read does so best"
         " where segments end. A read need not know them, and events that no segment holds yet can be read as well.",
-        needs="stats, on all queues",
+        needs="stats",
         query=wire.SegmentsQuery,
         gives={200: wire.SegmentList},
     ),

@@ -1,5 +1,6 @@
 """Listeners: create, change, pause, replay, and see what was delivered."""
 
+from typing import Any
 from urllib.parse import quote
 
 from msgspec import UNSET
@@ -13,7 +14,7 @@ from couriermq.core.errors import (
     TenantNotFound,
 )
 from couriermq.core.model import Action, Listener, ListenerSettings, Queue
-from couriermq.dialects.native.access import READ, names_of_queues, part_of_tenant, queue_for, visible
+from couriermq.dialects.native.access import READ_CONTENT, names_of_queues, part_of_tenant, queue_for, visible
 from couriermq.dialects.native.operations import LOCATION, QUEUE, TENANT, Operation, created, gone, ok
 from couriermq.dialects.native.wire import listeners as wire
 from couriermq.dialects.native.wire import messages
@@ -24,20 +25,20 @@ from couriermq.web.call import Call, Reply
 
 
 async def list_listeners(call: Call) -> Reply:
-    queue = queue_for(call, *READ)
+    queue = queue_for(call, *READ_CONTENT)
     return await _page(call, call.services.catalog.listeners_of(queue))
 
 
 async def list_tenant_listeners(call: Call) -> Reply:
-    tenant, catalog = part_of_tenant(call, *READ), call.services.catalog
-    seen = {queue.id for queue in visible(call.principal, catalog.queues(tenant.id), *READ)}
+    tenant, catalog = part_of_tenant(call, *READ_CONTENT), call.services.catalog
+    seen = {queue.id for queue in visible(call.principal, catalog.queues(tenant.id), *READ_CONTENT)}
     return await _page(call, [listener for listener in catalog.listeners(tenant.id) if listener.queue_id in seen])
 
 
 async def _page(call: Call, listeners: list[Listener]) -> Reply:
     query = read_query(call, PageQuery)
     page, following = page_of(sorted(listeners, key=_place), query, key=_place)
-    return ok(wire.Listeners([await _write(call, listener) for listener in page], following))
+    return ok(wire.Listeners([await _write(call, listener) for listener in page], following), secret=True)
 
 
 def _place(listener: Listener) -> str:
@@ -49,7 +50,7 @@ async def create_listener(call: Call) -> Reply:
     queue, deliveries = queue_for(call, Action.MANAGE), call.services.deliveries
     new = read(wire.NEW_LISTENER, call.body)
     deliveries.check_name(new.name)
-    _check_urls(call, new.url, new.liveness_url)
+    _check_urls(call, queue.tenant, new.url, new.liveness_url)
     if new.secret is None:
         secret = deliveries.new_secret(asymmetric=new.signing == "ed25519")
     else:
@@ -58,17 +59,22 @@ async def create_listener(call: Call) -> Reply:
         queue,
         new.name,
         new.url,
-        settings=_settings(call, new.settings, ListenerSettings()),
+        settings=_settings(call, queue.tenant, new.settings, ListenerSettings()),
         liveness_url=new.liveness_url,
         secrets=(secret,),
         annotations=check_annotations(new.annotations),
         principal=call.principal.id,
     )
-    return created(await _write(call, listener), call.path, quote(listener.id, safe=""))
+    written = await _write(call, listener, reveal=True)
+    return created(written, call.path, quote(listener.id, safe=""), secret=True)
 
 
 async def read_listener(call: Call) -> Reply:
-    return ok(await _write(call, _listener_for(call, *READ)))
+    reveal = read_query(call, wire.RevealQuery).reveal
+    listener = _listener_for(call, *((Action.MANAGE,) if reveal else READ_CONTENT))
+    if reveal:
+        await call.services.audit.secret_read(call, listener)
+    return ok(await _write(call, listener, reveal=reveal), secret=True)
 
 
 async def change_listener(call: Call) -> Reply:
@@ -77,12 +83,15 @@ async def change_listener(call: Call) -> Reply:
     changes = wire.changes_of(order)
     if "name" in changes:
         call.services.deliveries.check_name(changes["name"])
-    _check_urls(call, changes.get("url"), changes.get("liveness_url"))
+    _check_urls(call, listener.tenant, changes.get("url"), changes.get("liveness_url"))
     check_annotations(changes.get("annotations", {}))
-    if order.settings is not UNSET:
-        changes["settings"] = _settings(call, order.settings, listener.settings)
-    listener = await call.services.catalog.change_listener(listener, principal=call.principal.id, **changes)
-    return ok(await _write(call, listener))
+    some, tenant = order.settings, listener.tenant
+
+    def change(present: Listener) -> dict[str, Any]:
+        return changes if some is UNSET else {**changes, "settings": _settings(call, tenant, some, present.settings)}
+
+    listener = await call.services.catalog.change_listener(listener, change, principal=call.principal.id)
+    return ok(await _write(call, listener), secret=True)
 
 
 async def delete_listener(call: Call) -> Reply:
@@ -93,12 +102,14 @@ async def delete_listener(call: Call) -> Reply:
 
 async def pause_listener(call: Call) -> Reply:
     listener = _listener_for(call, Action.MANAGE)
-    return ok(await _write(call, await call.services.deliveries.pause(listener, principal=call.principal.id)))
+    listener = await call.services.deliveries.pause(listener, principal=call.principal.id)
+    return ok(await _write(call, listener), secret=True)
 
 
 async def resume_listener(call: Call) -> Reply:
     listener = _listener_for(call, Action.MANAGE)
-    return ok(await _write(call, await call.services.deliveries.resume(listener, principal=call.principal.id)))
+    listener = await call.services.deliveries.resume(listener, principal=call.principal.id)
+    return ok(await _write(call, listener), secret=True)
 
 
 async def rotate_listener_secret(call: Call) -> Reply:
@@ -108,7 +119,7 @@ async def rotate_listener_secret(call: Call) -> Reply:
     listener = await deliveries.rotate_secret(
         listener, secret=secret, overlap_ms=order.overlap_ms, principal=call.principal.id
     )
-    return ok(await _write(call, listener))
+    return ok(await _write(call, listener, reveal=True), secret=True)
 
 
 async def replay_deliveries(call: Call) -> Reply:
@@ -126,7 +137,7 @@ async def replay_deliveries(call: Call) -> Reply:
 
 
 async def list_deliveries(call: Call) -> Reply:
-    listener = _listener_for(call, *READ)
+    listener = _listener_for(call, *READ_CONTENT)
     query = read_query(call, wire.LogQuery)
     page = await call.services.deliveries.log_page(listener, limit=query.limit, before=query.before)
     return ok(wire.write_log(page))
@@ -144,23 +155,24 @@ def _listener_for(call: Call, *actions: Action) -> Listener:
     return call.services.catalog.listener(queue_for(call, *actions), call.params["listener"])
 
 
-def _check_urls(call: Call, url: str | None, liveness_url: str | None) -> None:
+def _check_urls(call: Call, tenant: str, url: str | None, liveness_url: str | None) -> None:
     if url is not None:
-        call.services.deliveries.check_url(url)
+        call.services.deliveries.check_url(url, tenant=tenant)
     if liveness_url is not None:
-        call.services.deliveries.check_url(liveness_url, field="liveness_url")
+        call.services.deliveries.check_url(liveness_url, tenant=tenant, field="liveness_url")
 
 
-def _settings(call: Call, some: wire.SomeListenerSettings, base: ListenerSettings) -> ListenerSettings:
+def _settings(call: Call, tenant: str, some: wire.SomeListenerSettings, base: ListenerSettings) -> ListenerSettings:
     settings = wire.settings_of(some, base)
     try:
-        call.services.deliveries.check_settings(settings)
+        call.services.deliveries.check_settings(settings, tenant=tenant)
     except Invalid as error:
         raise wire.in_settings(error) from None
     return settings
 
 
-async def _write(call: Call, listener: Listener) -> wire.Listener:
+async def _write(call: Call, listener: Listener, *, reveal: bool = False) -> wire.Listener:
+    """The listener; its secrets only where they were just made, or where a manager has asked to reveal them."""
     catalog, broker = call.services.catalog, call.services.broker
     queue = catalog.queue_by_id(listener.tenant, listener.queue_id)
     return wire.write_listener(
@@ -169,7 +181,8 @@ async def _write(call: Call, listener: Listener) -> wire.Listener:
         outbox=await broker.counters(catalog.outbox(listener)),
         dead_letters=await broker.counters(catalog.dead_letters(listener)),
         health=call.services.deliveries.health(listener),  # last, so that it tells of whatever was counted
-        with_secrets=_manages(call, queue),
+        managed=_manages(call, queue),
+        reveal=reveal,
     )
 
 
@@ -189,8 +202,8 @@ OPERATIONS = (
         handler=list_listeners,
         tag="Listeners",
         summary="List a queue's listeners",
-        description="Oldest first. Secrets are shown to callers that may manage the queue.",
-        needs="manage, browse or stats",
+        description="Oldest first, without their secrets.",
+        needs="manage or browse",
         query=PageQuery,
         gives={200: wire.Listeners},
         fails=(QueueNotFound,),
@@ -216,7 +229,7 @@ OPERATIONS = (
         handler=list_tenant_listeners,
         tag="Listeners",
         summary="List the listeners of every queue",
-        needs="manage, browse or stats",
+        needs="manage or browse",
         query=PageQuery,
         gives={200: wire.Listeners},
         fails=(TenantNotFound,),
@@ -227,7 +240,9 @@ OPERATIONS = (
         handler=read_listener,
         tag="Listeners",
         summary="Read a listener, its health and its figures",
-        needs="manage, browse or stats",
+        description="With `reveal=true`, which needs manage, the signing secrets too.",
+        needs="manage or browse",
+        query=wire.RevealQuery,
         gives={200: wire.Listener},
         fails=NOT_FOUND,
     ),
@@ -309,7 +324,7 @@ OPERATIONS = (
         handler=list_deliveries,
         tag="Listeners",
         summary="Read the delivery log",
-        needs="manage, browse or stats",
+        needs="manage or browse",
         query=wire.LogQuery,
         gives={200: wire.Deliveries},
         fails=NOT_FOUND,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from couriermq.core.errors import CourierError
-from couriermq.web.call import JSON_TYPE, Handler, Header, Reply, Route
+from couriermq.web.call import JSON_TYPE, NO_STORE, Handler, Header, Reply, Route
 
 PREFIX = "/courier/v1"
 TENANT = PREFIX + "/tenants/{tenant}"
@@ -65,18 +65,20 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def route(self) -> Route:
-        return Route(self.method, self.path, self.handler, public=self.public, waits=self.waits)
+        body_limit = None if self.takes is not None or self.takes_also else 0
+        return Route(self.method, self.path, self.handler, public=self.public, body_limit=body_limit, waits=self.waits)
 
 
-def ok(answer: object) -> Reply:
-    return Reply(200, encode(answer))
+def ok(answer: object, *, secret: bool = False) -> Reply:
+    """200; a `secret` answer must not be stored on its way."""
+    return Reply(200, encode(answer), (JSON_TYPE, NO_STORE) if secret else (JSON_TYPE,))
 
 
-def created(answer: object, *location: str) -> Reply:
+def created(answer: object, *location: str, secret: bool = False) -> Reply:
     """201, with the address of the new thing where it has one."""
-    headers: tuple[Header, ...] = (JSON_TYPE,)
+    headers: tuple[Header, ...] = (JSON_TYPE, NO_STORE) if secret else (JSON_TYPE,)
     if location:
-        headers = (JSON_TYPE, (b"location", "/".join(location).encode()))
+        headers += ((b"location", "/".join(location).encode()),)
     return Reply(201, encode(answer), headers)
 
 

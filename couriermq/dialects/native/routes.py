@@ -1,6 +1,7 @@
 """Every operation of the native API, in the order in which its documentation shows them."""
 
 from couriermq.dialects.native import (
+    audit,
     browsing,
     claims,
     credentials,
@@ -30,6 +31,7 @@ OPERATIONS = (
     *credentials.OPERATIONS,
     *stats.OPERATIONS,
     *journal.OPERATIONS,
+    *audit.OPERATIONS,
     *shards.OPERATIONS,
 )
 

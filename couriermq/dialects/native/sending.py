@@ -19,26 +19,28 @@ T = TypeVar("T")
 
 async def send_messages(call: Call) -> Reply:
     queue = queue_for(call, Action.SEND)
-    order = read(wire.SEND, call.body)
-    trace = wire.trace_of(call.header(b"traceparent"))
+    found = _drafts(call)
     broker, principal = call.services.broker, call.principal.id
-    if order.messages is UNSET:
-        sent = await broker.send_one(queue, wire.draft_of(order, trace), principal=principal)
-        return Reply(201, encode(sent))
-    return await _batch(wire.drafts_of(order, trace), lambda drafts: broker.send(queue, drafts, principal=principal))
+    if isinstance(found, Draft):
+        return Reply(201, encode(await broker.send_one(queue, found, principal=principal)))
+    return await _batch(found, lambda drafts: broker.send(queue, drafts, principal=principal))
 
 
 async def publish_messages(call: Call) -> Reply:
     exchange = exchange_for(call, Action.SEND)
-    order = read(wire.SEND, call.body)
-    trace = wire.trace_of(call.header(b"traceparent"))
+    found = _drafts(call)
     broker, principal = call.services.broker, call.principal.id
-    if order.messages is UNSET:
-        published = only(await broker.publish(exchange, [wire.draft_of(order, trace)], principal=principal))
-        return Reply(201, encode(published))
-    return await _batch(
-        wire.drafts_of(order, trace), lambda drafts: broker.publish(exchange, drafts, principal=principal)
-    )
+    if isinstance(found, Draft):
+        return Reply(201, encode(only(await broker.publish(exchange, [found], principal=principal))))
+    return await _batch(found, lambda drafts: broker.publish(exchange, drafts, principal=principal))
+
+
+def _drafts(call: Call) -> Draft | Sequence[Draft | CourierError]:
+    """One draft, or those of a batch. The text of the request is dropped: it need not wait for the store with them."""
+    order = read(wire.SEND, call.body)
+    call.body = b""
+    trace = wire.trace_of(call.header(b"traceparent"))
+    return wire.draft_of(order, trace) if order.messages is UNSET else wire.drafts_of(order, trace)
 
 
 async def _batch(

@@ -20,15 +20,14 @@ async def list_shards(call: Call) -> Reply:
 
 
 async def add_shard(call: Call) -> Reply:
-    order = read(wire.NEW_SHARD, call.body)
-    shards = _shards(call)
+    shards, order = _shards(call), read(wire.NEW_SHARD, call.body)
     await shards.add(order.name, order.database, weight=order.weight)
     return created(wire.write_shard(_figures(shards, order.name)), call.path, order.name)
 
 
 async def change_shard(call: Call) -> Reply:
-    order, name = read(wire.SHARD_CHANGE, call.body), call.params["shard"]
-    shards = _shards(call)
+    shards, name = _shards(call), call.params["shard"]
+    order = read(wire.SHARD_CHANGE, call.body)
     changes: dict[str, object] = {}
     if order.weight is not msgspec.UNSET:
         changes["weight"] = order.weight

@@ -1,5 +1,7 @@
 """Tenants, the caller itself, and what this server is."""
 
+from msgspec import UNSET
+
 from couriermq import __version__
 from couriermq.core.errors import AlreadyExists, InUse, TenantNotFound
 from couriermq.dialects.native.access import tenant_for
@@ -22,27 +24,32 @@ async def list_tenants(call: Call) -> Reply:
     catalog, own = call.services.catalog, call.principal.tenant
     query = read_query(call, PageQuery)
     page, following = page_of(catalog.tenants() if own is None else [catalog.tenant(own)], query, lambda t: t.id)
-    return ok(wire.write_tenants(page, following))
+    return ok(wire.write_tenants(page, following, to_root=call.principal.is_root))
 
 
 async def create_tenant(call: Call) -> Reply:
     call.principal.require_root()
     new = read(wire.NEW_TENANT, call.body)
-    tenant = await call.services.catalog.create_tenant(new.id, aliases=new.aliases, principal=call.principal.id)
-    return created(wire.write_tenant(tenant), call.path, tenant.id)
+    tenant = await call.services.catalog.create_tenant(
+        new.id, aliases=new.aliases, delivery_allow=new.delivery_allow, principal=call.principal.id
+    )
+    return created(wire.write_tenant(tenant, to_root=True), call.path, tenant.id)
 
 
 async def read_tenant(call: Call) -> Reply:
-    return ok(wire.write_tenant(tenant_for(call)))
+    return ok(wire.write_tenant(tenant_for(call), to_root=call.principal.is_root))
 
 
 async def change_tenant(call: Call) -> Reply:
     call.principal.require_root()
     change = read(wire.TENANT_CHANGE, call.body)
     tenant = await call.services.catalog.change_tenant(
-        call.params["tenant"], aliases=change.aliases, principal=call.principal.id
+        call.params["tenant"],
+        aliases=None if change.aliases is UNSET else change.aliases,
+        delivery_allow=None if change.delivery_allow is UNSET else change.delivery_allow,
+        principal=call.principal.id,
     )
-    return ok(wire.write_tenant(tenant))
+    return ok(wire.write_tenant(tenant, to_root=True))
 
 
 async def delete_tenant(call: Call) -> Reply:
@@ -106,7 +113,7 @@ OPERATIONS = (
         path=TENANT,
         handler=change_tenant,
         tag="Tenants",
-        summary="Change a tenant's aliases",
+        summary="Change a tenant's aliases and networks",
         needs="root",
         takes=wire.TenantChange,
         example={"aliases": {"cloudflare": "023e105f4ecef8ad9ca31a8372d0c353"}},

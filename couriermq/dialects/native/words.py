@@ -35,6 +35,7 @@ WORDS: dict[str, str] = {
     "delay_ms": "How long a message waits before it can be received.",
     "delayed_count": "How many messages wait for their delay to end.",
     "detail": "What only this kind of event, or problem, has to say.",
+    "dialect_scopes": "Dialects that the credential is limited to, and what it may do there in their own words.",
     "died_at": "When the message died, in epoch milliseconds.",
     "discard_at": "When the message becomes too old to keep, in epoch milliseconds.",
     "do": "What to do with the message.",
@@ -98,6 +99,7 @@ WORDS: dict[str, str] = {
     "retry_delay_ms": "How long a message waits after a failed attempt.",
     "rules": "Conditions on attributes; all must hold.",
     "scopes": "What the credential may do.",
+    "reveal": "Whether to show the signing secrets.",
     "secret": "The token to call with; shown this once.",
     "segments": "Files of the archive, in the order of their offsets.",
     "sent_count": "How many messages ever came in, by sending or moving.",
@@ -165,7 +167,8 @@ WORDS: dict[str, str] = {
     "missing": "Those that could not be found any more.",
     "next_since": "Where a long span goes on; null when it is done.",
     "ordered": "Whether messages are delivered one at a time, in the order of sending; decided for life.",
-    "overlap_ms": "How long the old secrets go on signing.",
+    "old_secret_expires_at": "Until when the secret that was replaced is good, in epoch milliseconds.",
+    "overlap_ms": "How long the old secrets stay good.",
     "public_key": "What a receiver verifies ed25519 signatures with.",
     "schedule_ms": "The wait after each failed attempt; when it is used up, the message is a dead letter of the"
     " listener.",
@@ -211,6 +214,7 @@ WORDS: dict[str, str] = {
     "copied_count": "How many messages were copied.",
     "frozen_ms": "How long callers had to wait.",
     "started_at": "When it began, in epoch milliseconds.",
+    "ended_at": "When it ended, in epoch milliseconds; null while it runs.",
     "tables_until": "Before this instant figures are the tables', in epoch milliseconds; null where there are none.",
 }
 

@@ -167,7 +167,7 @@ async function start() {
   byId("theme").addEventListener("click", nextTheme);
   byId("menu").addEventListener("click", () => showSide(!byId("side").classList.contains("open")));
   byId("search").addEventListener("input", filter);
-  listed = (await read("/openapi")).documents;
+  listed = (await read("openapi")).documents;
   byId("dialects").replaceChildren(...listed.map(({ dialect, title }) => el("a", { href: `#${dialect}`, "data-dialect": dialect }, title.replace(/^Courier: /, ""))));
   window.addEventListener("hashchange", go);
   await go();

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from couriermq.core.model import Counters, Draft, Queue
+from couriermq.core.parsing import UNREADABLE
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.dialects.cloudflare.wire import bodies, push
 from couriermq.dialects.cloudflare.wire.pull import SOURCE
@@ -26,6 +27,7 @@ class BatchOrder(msgspec.Struct):
 
 _batch = msgspec.json.Decoder(BatchOrder)
 _any = msgspec.json.Decoder(msgspec.Raw)
+_json_number = msgspec.json.Decoder(int | float)
 
 
 def read_message(body: bytes, queue: Queue, *, form: str | None, delay: str | None, trace: str | None) -> Draft:
@@ -87,7 +89,7 @@ def _is_text(body: bytes) -> bool:
 def _is_json(body: bytes) -> bool:
     try:
         _any.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return False
     return _is_text(body)
 
@@ -95,8 +97,8 @@ def _is_json(body: bytes) -> bool:
 def _number(text: str) -> object:
     """A header's value as a JSON number, where it is one."""
     try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+        return _json_number.decode(text)
+    except UNREADABLE:
         return text
 
 

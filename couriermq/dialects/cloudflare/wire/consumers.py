@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from couriermq.core.model import Queue
+from couriermq.core.model import Json, Queue
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.dialects.cloudflare.wire.fields import CONSUMER, read_fields, write_fields
@@ -30,8 +30,12 @@ class Consumer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def consumer_of(queue: Queue) -> Consumer | None:
+    return consumer_in(queue.annotations)
+
+
+def consumer_in(annotations: dict[str, Json]) -> Consumer | None:
     """None as well for an annotation that somebody else has put in its place and that is no consumer."""
-    document = queue.annotations.get(ANNOTATION)
+    document = annotations.get(ANNOTATION)
     if document is None:
         return None
     try:

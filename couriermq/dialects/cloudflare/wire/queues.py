@@ -7,6 +7,7 @@ import msgspec
 
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Queue
+from couriermq.core.parsing import whole_number
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.dialects.cloudflare.wire.consumers import ConsumerObject, write_consumer
@@ -16,8 +17,6 @@ from couriermq.dialects.cloudflare.wire.reading import instant, read, shown
 
 JURISDICTION = "cloudflare.jurisdiction"
 """The annotation that keeps where the caller wanted its queue."""
-PURGE_RECORD = "cloudflare.purge"
-"""The record that keeps when a queue was last purged; its id is the queue's."""
 
 
 class QueueOrder(msgspec.Struct):
@@ -128,9 +127,10 @@ def read_page(page: str | None, per_page: str | None, *, default: int | None) ->
 
 
 def _positive(name: str, text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 10**9:
+    number = whole_number(text)
+    if number is None or not 0 < number < 10**9:
         raise Invalid(f"{name} is {text[:20]!r}; choose a whole number from 1 on", field=name)
-    return int(text)
+    return number
 
 
 def cut(items: Sequence[Any], page: int, per_page: int | None) -> tuple[Sequence[Any], PageInfo]:

@@ -74,5 +74,8 @@ def instant(at: int) -> str:
 
 def shown(value: Any) -> str:
     """What the caller sent, short enough for an error."""
-    text = msgspec.json.encode(value).decode() if not isinstance(value, msgspec.Raw) else bytes(value).decode()
+    try:
+        text = msgspec.json.encode(value).decode()
+    except RecursionError:  # it was decoded with less on the stack
+        return "nested too deeply"
     return text if len(text) <= 60 else f"{text[:60]}…"

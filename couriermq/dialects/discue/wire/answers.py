@@ -27,7 +27,7 @@ def answer(
     headers: Iterable[Header] = (),
 ) -> Reply:
     """A success: the document with links to itself and, by their names, to its children."""
-    base = base_url(call)
+    base = call.base_url
     links = {"self": {"href": base + path}}
     for name, child in children:
         links.setdefault(name if name not in links else child.rpartition("/")[2], {"href": base + child})
@@ -49,15 +49,6 @@ def render(call: Call, status: int, document: Mapping[str, Json], headers: Itera
 def path_of(*parts: str) -> str:
     """A path from its parts, each of which may hold anything."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
-
-
-def base_url(call: Call) -> str:
-    """What links begin with: where the caller has found us."""
-    host = call.header(b"host")
-    if not host:
-        return ""
-    secure = call.services.settings.tls_cert is not None or call.header(b"x-forwarded-proto") == "https"
-    return f"{'https' if secure else 'http'}://{host}"
 
 
 def header_value(sentence: str) -> bytes:

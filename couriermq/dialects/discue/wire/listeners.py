@@ -1,6 +1,7 @@
 """Listeners on the wire."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -37,7 +38,7 @@ class ListenerChange(msgspec.Struct):
     liveness_url: str | None
     state: ListenerState | None
 
-    def changes(self) -> dict[str, str]:
+    def changes(self) -> dict[str, Any]:
         said = {"name": self.name, "url": self.url, "liveness_url": self.liveness_url}
         return {field: value for field, value in said.items() if value is not None}
 

@@ -6,6 +6,7 @@ import msgspec
 
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Attribute, Draft, Json, Message
+from couriermq.core.parsing import UNREADABLE
 from couriermq.dialects.discue import limits, names
 from couriermq.dialects.discue.wire.answers import path_of
 from couriermq.dialects.discue.wire.reading import Named, read, visible_name
@@ -53,7 +54,7 @@ def content_type(body: bytes) -> str:
     """What a receiver is told that the data is."""
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return TEXT_TYPE
     return JSON_TYPE
 

@@ -5,6 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from couriermq.core.errors import Invalid
+from couriermq.core.parsing import whole_number
 from couriermq.dialects.discue import limits
 from couriermq.web.call import Call
 from couriermq.web.decoding import decode
@@ -41,6 +42,14 @@ def visible_name(name: str, *, most: int) -> str:
     if not 1 <= len(name) <= most or not name.isprintable():
         raise Invalid(f"a name has 1 to {most} visible characters", field="name")
     return name
+
+
+def asks_to_reveal(call: Call) -> bool:
+    """Whether the caller asks for a secret that is there already; Courier's own parameter."""
+    wanted = call.argument("reveal")
+    if wanted not in {None, "true", "false"}:
+        raise Invalid("reveal must be true or false", field="reveal")
+    return wanted == "true"
 
 
 # -- headers --------------------------------------------------------------------------------------------------
@@ -93,6 +102,7 @@ def read_page(call: Call) -> PageOrder:
 def whole(name: str, text: str | None, low: int, high: int, *, default: int) -> int:
     if text is None:
         return default
-    if not text.isascii() or not text.isdecimal() or len(text) > 15 or not low <= int(text) <= high:
+    number = whole_number(text)
+    if number is None or not low <= number <= high:
         raise Invalid(f"{name} is {text[:20]!r}; choose a whole number from {low} to {high}", field=name)
-    return int(text)
+    return number

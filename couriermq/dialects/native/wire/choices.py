@@ -9,6 +9,7 @@ from couriermq.broker import Filter
 from couriermq.core import limits
 from couriermq.core.errors import BatchTooLarge, Invalid
 from couriermq.core.model import State
+from couriermq.core.parsing import UNREADABLE
 from couriermq.dialects.native import limits as ours
 from couriermq.dialects.native.wire.messages import Batch
 from couriermq.dialects.native.wire.reading import Order
@@ -58,6 +59,14 @@ class Count(msgspec.Struct):
     count: int
 
 
+class Purge(msgspec.Struct):
+    """A purge: how many messages it has removed so far; `ended_at` is null while it runs."""
+
+    count: int
+    started_at: int
+    ended_at: int | None
+
+
 MOVE = msgspec.json.Decoder(MoveOrder)
 REDRIVE = msgspec.json.Decoder(RedriveOrder)
 REMOVE = msgspec.json.Decoder(RemoveOrder)
@@ -84,7 +93,7 @@ def _attribute_of(text: str | None) -> tuple[str, str | float | bool] | None:
         raise Invalid("attribute is written name:value", field="attribute")
     try:
         return name, _SCALAR.decode(value)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except UNREADABLE:
         return name, value
 
 

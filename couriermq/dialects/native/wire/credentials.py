@@ -1,10 +1,11 @@
 """Credentials on the wire: never the hash, and the secret only in the answer that makes it."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from couriermq.catalog.credentials import OVERLAP_MS
 from couriermq.core import model
 from couriermq.core.model import Scope
 from couriermq.dialects.native import limits
@@ -14,14 +15,21 @@ from couriermq.dialects.native.wire.reading import Order
 Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS)]
 Instant = Annotated[int, Meta(ge=0, le=limits.NUMBER)]
 Scopes = Annotated[list[Scope], Meta(max_length=limits.LIST_COUNT)]
-Rate = Annotated[float, Meta(gt=0)]
+Rate = Annotated[float, Meta(ge=0.001, le=100_000)]
+Word = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS)]
+DialectScopes = dict[Literal["anypoint"], Annotated[tuple[Word, ...], Meta(max_length=limits.LIST_COUNT)]]
 
 
 class NewCredential(Order):
-    """Without `scopes` the credential may do everything in its tenant."""
+    """Without `scopes` the credential may do everything in its tenant.
+
+    With `dialect_scopes` it can use only the dialects that these name, and in each only these of the dialect's own
+    scopes, such as `{"anypoint": ["clear:destinations"]}`.
+    """
 
     name: Name
     scopes: Scopes | None = None
+    dialect_scopes: DialectScopes = msgspec.field(default_factory=dict)
     expires_at: Instant | None = None
     requests_per_second: Rate | None = None
     annotations: Annotations = msgspec.field(default_factory=dict)
@@ -32,10 +40,17 @@ class CredentialChange(Order):
 
     name: Name | UnsetType = UNSET
     scopes: Scopes | UnsetType = UNSET
+    dialect_scopes: DialectScopes | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
     expires_at: Instant | UnsetType | None = UNSET
     requests_per_second: Rate | UnsetType | None = UNSET
     annotations: Annotations | UnsetType = UNSET
+
+
+class RotateCredentialOrder(Order):
+    """The old secret is good for `overlap_ms` more; without it, it is refused at once."""
+
+    overlap_ms: Annotated[int, Meta(ge=0, le=OVERLAP_MS)] = 0
 
 
 class Credential(msgspec.Struct, kw_only=True):
@@ -43,10 +58,12 @@ class Credential(msgspec.Struct, kw_only=True):
     name: str
     tenant: str
     scopes: tuple[Scope, ...]
+    dialect_scopes: dict[str, tuple[str, ...]]
     enabled: bool
     expires_at: int | None
     requests_per_second: float | None
     annotations: Annotations
+    old_secret_expires_at: int | UnsetType = UNSET
     created_at: int
     changed_at: int
 
@@ -65,6 +82,7 @@ class Credentials(msgspec.Struct):
 
 
 NEW_CREDENTIAL = msgspec.json.Decoder(NewCredential)
+ROTATE = msgspec.json.Decoder(RotateCredentialOrder)
 CREDENTIAL_CHANGE = msgspec.json.Decoder(CredentialChange)
 
 
@@ -89,4 +107,7 @@ def write_secret(credential: model.Credential, secret: str) -> SecretCredential:
 
 
 def _fields(credential: model.Credential) -> dict[str, Any]:
-    return {name: getattr(credential, name) for name in Credential.__struct_fields__}
+    fields = {name: getattr(credential, name) for name in Credential.__struct_fields__}
+    if credential.old_secret_expires_at is None:
+        fields["old_secret_expires_at"] = UNSET
+    return fields

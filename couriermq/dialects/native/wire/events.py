@@ -1,6 +1,5 @@
 """The journal on the wire as JSON: the event's own fields, and bytes inside `detail` as base64."""
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
@@ -39,6 +38,14 @@ class EventsQuery(Order, rename={"start": "from", "stop": "to", "queues": "queue
     kinds: tuple[str, ...] = ()
     columns: str | None = None
     """Names with commas between them; for Arrow only."""
+
+
+class AuditQuery(Order, rename={"start": "from", "kinds": "kind"}):
+    """From which offset on, how many events at most, and of which kinds."""
+
+    start: Offset | None = None
+    limit: Annotated[int, Meta(ge=1, le=limits.EVENT_COUNT)] = limits.EVENT_COUNT
+    kinds: tuple[str, ...] = ()
 
 
 class Shard(msgspec.Struct):
@@ -108,11 +115,14 @@ class Events(msgspec.Struct):
     next: int
 
 
-def write_events(entries: Iterable[Entry], following: int) -> Events:
-    return Events([_write_event(entry) for entry in entries], following)
+class EventPage(msgspec.Struct):
+    """The same as `Events`, with each event encoded already."""
+
+    events: list[msgspec.Raw]
+    next: int
 
 
-def _write_event(entry: Entry) -> Event:
+def write_event(entry: Entry) -> Event:
     event = entry.event
     return Event(
         entry.offset,

@@ -1,4 +1,4 @@
-"""Listeners, their health and their deliveries on the wire. Secrets are shown to those who may manage a listener."""
+"""Listeners, their health and their deliveries on the wire. Secrets are shown when they are made or revealed."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from couriermq.core import limits, model
 from couriermq.core.errors import Invalid
 from couriermq.core.model import ListenerSettings, ListenerState, Rule
+from couriermq.core.redaction import redacted_authorization, redacted_url
 from couriermq.delivery import DeliveryAttempt, Health, LogPage, Replayed
 from couriermq.delivery.checks import CONCURRENCY, NAME_CHARS, TIMEOUT_MS, WAIT_COUNT
 from couriermq.delivery.guard import URL_CHARS
@@ -49,8 +50,6 @@ Rules = Annotated[
     Meta(description="Which messages it gets: all rules must hold; `$.order.total` looks into a JSON body.",
          max_length=100),
 ]  # fmt: skip
-
-SECRET_FIELDS = frozenset({"token", "password", "client_secret"})
 
 
 class SomeListenerSettings(Order):
@@ -108,6 +107,12 @@ class ReplayOrder(Order):
     missed: bool = False
 
 
+class RevealQuery(Order):
+    """Whether to show the signing secrets; a caller must ask for them."""
+
+    reveal: bool = False
+
+
 class LogQuery(Order):
     """Where a page of the delivery log starts and how long it may be."""
 
@@ -123,8 +128,10 @@ class DeliveryCounters(msgspec.Struct):
     dead_letter_count: int
 
 
-class SigningSecret(msgspec.Struct):
-    value: SecretValue
+class SigningSecret(msgspec.Struct, kw_only=True):
+    """`value` is shown where it was just made or is revealed; receivers need only a `public_key`, if there is one."""
+
+    value: SecretValue | UnsetType = UNSET
     created_at: int
     expires_at: int | None
     public_key: str | UnsetType = UNSET
@@ -194,40 +201,44 @@ def write_listener(
     health: Health,
     outbox: model.Counters,
     dead_letters: model.Counters,
-    with_secrets: bool,
+    managed: bool,
+    reveal: bool,
 ) -> Listener:
+    """The listener for those who may see it; `managed` is for those who may manage it, `reveal` shows its secrets."""
     return Listener(
         id=listener.id,
         name=listener.name,
         tenant=listener.tenant,
         queue=queue,
         queue_id=listener.queue_id,
-        url=listener.url,
-        liveness_url=listener.liveness_url,
+        url=listener.url if managed else redacted_url(listener.url),
+        liveness_url=listener.liveness_url
+        if managed or listener.liveness_url is None
+        else redacted_url(listener.liveness_url),
         state=listener.state,
         reason=listener.reason,
-        settings=_write_settings(listener.settings, with_secrets=with_secrets),
+        settings=_write_settings(listener.settings, managed=managed),
         annotations=listener.annotations,
         health=health,
         counters=DeliveryCounters(outbox.total_count, outbox.acked_count, dead_letters.total_count),
-        secret=listener.secrets[0].value if with_secrets and listener.secrets else UNSET,
-        secrets=[_write_secret(secret) for secret in listener.secrets] if with_secrets else UNSET,
+        secret=listener.secrets[0].value if reveal and listener.secrets else UNSET,
+        secrets=[_write_secret(secret, reveal=reveal) for secret in listener.secrets] if managed else UNSET,
         created_at=listener.created_at,
         changed_at=listener.changed_at,
     )
 
 
-def _write_settings(settings: ListenerSettings, *, with_secrets: bool) -> ListenerSettings:
+def _write_settings(settings: ListenerSettings, *, managed: bool) -> ListenerSettings:
     """Headers may be secret, and so are some parts of an authorization, to everybody."""
-    shown = {name: value for name, value in (settings.authorization or {}).items() if name not in SECRET_FIELDS}
-    return msgspec.structs.replace(
-        settings, authorization=shown or None, headers=settings.headers if with_secrets else {}
-    )
+    shown = redacted_authorization(settings.authorization)
+    if managed and shown and settings.authorization and "token_url" in shown:
+        shown["token_url"] = settings.authorization["token_url"]
+    return msgspec.structs.replace(settings, authorization=shown, headers=settings.headers if managed else {})
 
 
-def _write_secret(secret: model.Secret) -> SigningSecret:
+def _write_secret(secret: model.Secret, *, reveal: bool) -> SigningSecret:
     return SigningSecret(
-        value=secret.value,
+        value=secret.value if reveal else UNSET,
         created_at=secret.created_at,
         expires_at=secret.expires_at,
         public_key=public_key(secret.value) or UNSET,

@@ -7,8 +7,9 @@ import msgspec
 from msgspec import Meta
 
 from couriermq.core import limits
-from couriermq.core.errors import BatchTooLarge, CourierError, Invalid
+from couriermq.core.errors import BatchTooLarge, Invalid
 from couriermq.core.model import Attribute, Draft
+from couriermq.core.parsing import UNREADABLE
 from couriermq.dialects.native.wire.claims import Number
 from couriermq.dialects.native.wire.messages import BYTES, TEXT, NewMessage, draft_of
 from couriermq.dialects.native.wire.reading import Order, misfit, read
@@ -86,7 +87,7 @@ def drafts_of_arrow(body: bytes, *, limit: int) -> list[Draft]:
                     raise BatchTooLarge(len(drafts) + batch.num_rows, limits.STAGE_COUNT)
                 drafts.extend(_drafts(batch, text))
             return drafts
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:  # names of columns are not checked by Arrow
         raise MalformedRequest(f"the body is not an Arrow stream: {error}") from None
 
 
@@ -132,5 +133,5 @@ def _read_attributes(document: str) -> dict[str, Attribute]:
         return _attributes.decode(document)
     except msgspec.ValidationError as error:
         raise Invalid(f"attributes: {misfit(error)}", field="attributes") from None
-    except (msgspec.DecodeError, CourierError):
+    except UNREADABLE:
         raise Invalid("attributes is not a JSON object", field="attributes") from None

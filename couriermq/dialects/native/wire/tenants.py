@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from couriermq.auth.principal import Principal
 from couriermq.core import limits, model
@@ -12,6 +12,14 @@ from couriermq.core.model import Action, Scope
 from couriermq.dialects.native.wire.reading import Order
 
 TenantId = Annotated[str, Meta(extra_json_schema={"pattern": f"^{limits.TENANT.pattern}$"})]
+Networks = Annotated[
+    list[Annotated[str, Meta(max_length=64)]],
+    Meta(
+        description="Networks such as 10.0.0.0/8 that the tenant's listeners may be in, beside those of the server's"
+        " setting `delivery_allow`. Only root sets and sees them.",
+        max_length=limits.NETWORK_COUNT,
+    ),
+]
 Aliases = dict[str, Annotated[str, Meta(min_length=1, max_length=limits.ID_CHARS)]]
 
 
@@ -20,18 +28,21 @@ class NewTenant(Order):
 
     id: TenantId
     aliases: Aliases = msgspec.field(default_factory=dict)
+    delivery_allow: Networks = msgspec.field(default_factory=list)
 
 
 class TenantChange(Order):
-    """The new aliases, in place of all the old ones."""
+    """The new aliases and networks, in place of all the old ones; what is left out stays as it is."""
 
-    aliases: Aliases
+    aliases: Aliases | UnsetType = UNSET
+    delivery_allow: Networks | UnsetType = UNSET
 
 
 class Tenant(msgspec.Struct):
     id: str
     aliases: dict[str, str]
     created_at: int
+    delivery_allow: Networks | UnsetType = UNSET
 
 
 class Tenants(msgspec.Struct):
@@ -60,12 +71,13 @@ TENANT_CHANGE = msgspec.json.Decoder(TenantChange)
 _EVERYTHING = tuple(Scope(action) for action in Action)
 
 
-def write_tenant(tenant: model.Tenant) -> Tenant:
-    return Tenant(tenant.id, tenant.aliases, tenant.created_at)
+def write_tenant(tenant: model.Tenant, *, to_root: bool) -> Tenant:
+    allow = list(tenant.delivery_allow) if to_root else UNSET
+    return Tenant(tenant.id, tenant.aliases, tenant.created_at, allow)
 
 
-def write_tenants(tenants: Iterable[model.Tenant], following: str | None) -> Tenants:
-    return Tenants([write_tenant(tenant) for tenant in tenants], following)
+def write_tenants(tenants: Iterable[model.Tenant], following: str | None, *, to_root: bool) -> Tenants:
+    return Tenants([write_tenant(tenant, to_root=to_root) for tenant in tenants], following)
 
 
 def write_principal(principal: Principal) -> Whoami:
