@@ -12,6 +12,9 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from couriermq import __version__
 from couriermq.cli.exits import Exit, Failure
 
+PRIVATE = 0o077
+"""The umask of commands that read no settings."""
+
 ABOUT = "Courier: a durable message queue, its server and its tools."
 
 EPILOGUE = """\
@@ -24,7 +27,7 @@ First steps:
 
 Environment:
   COURIER_URL     the server's address (http://127.0.0.1:8080)
-  COURIER_TOKEN   the root token or a credential's secret
+  COURIER_TOKEN   the root token or a credential's secret; COURIER_TOKEN_FILE names a file that holds it
   COURIER_TENANT  whose queues (default)
   COURIER_DATA    where the server's data is (courier-data)
 
@@ -41,7 +44,8 @@ SERVE = """\
 Run the server until it is told to stop (Ctrl-C or SIGTERM).
 
 Settings come from flags, then COURIER_* variables, then the file.
-The root token is COURIER_ROOT_TOKEN; unset, the first start makes one and prints it."""
+The root token is COURIER_ROOT_TOKEN, or stands in the file that COURIER_ROOT_TOKEN_FILE names; unset, the first
+start makes one and prints it."""
 
 DOCTOR = """\
 Look for what is wrong with the data and, where its address is known, the server.
@@ -70,9 +74,11 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (MANAGE, "credentials", "credentials:app", "Let programs in, each with its own rights."),
     (OPERATE, "serve", "serving:serve", SERVE),
     (OPERATE, "journal", "journal:journal", "Print what has happened, in order."),
+    (OPERATE, "audit", "auditing:audit", "Print who signed in, was denied, read secrets or changed something."),
     (OPERATE, "doctor", "doctor:doctor", DOCTOR),
     (OPERATE, "backup", "copies:backup", "Copy the data while the server goes on working."),
     (OPERATE, "restore", "copies:restore", "Put a backup in place of an empty data directory."),
+    (OPERATE, "secrets", "secrets:app", "Encrypt listeners' secrets at rest, and change the key."),
     (OPERATE, "migrate", "migrating:migrate", "Copy a store to another engine while it is used, and back."),
     (
         OPERATE,
@@ -120,7 +126,8 @@ def _add(app: App, place: str, **entry: Any) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; returns its exit code."""
+    """Run one command line; returns its exit code. Files that it writes belong to its user alone."""
+    umask = os.umask(PRIVATE)
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
@@ -139,6 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _complain(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         return Exit.FAILED
+    finally:
+        os.umask(umask)
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ import json
 import select
 import ssl
 import time
+import weakref
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import TracebackType
@@ -68,6 +69,7 @@ class Client:
         self.token = _check_token(token)
         self._base = urlsplit(self.url).path.rstrip("/")
         self._connection = _connect_to(self.url, ca_file)
+        weakref.finalize(self, self._connection.close)  # a command ends without closing its client
 
     def __enter__(self) -> Self:
         return self

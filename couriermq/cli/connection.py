@@ -1,13 +1,15 @@
 """The options that every command which talks to a server shares."""
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Group, Parameter
 
 from couriermq.cli.client import Client, Json, Query, route
-from couriermq.cli.options import Flag
+from couriermq.cli.options import Flag, SecretText, read_secret_file
 from couriermq.cli.screen import Screen
 
 CONNECTION = Group("Connection", sort_key=90)
@@ -19,6 +21,12 @@ OUTPUT = Group("Output", sort_key=80)
 Output = Annotated[Flag, Parameter(group=OUTPUT, help="Print JSON for programs instead of text for people.")]
 
 
+def token_of_file() -> str | None:
+    """The token that COURIER_TOKEN_FILE leads to, for when no other is given."""
+    path = os.environ.get("COURIER_TOKEN_FILE")
+    return read_secret_file(Path(path)) if path else None
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Server:
@@ -27,8 +35,8 @@ class Server:
     url: Annotated[str, Parameter(env_var="COURIER_URL", group=CONNECTION)] = DEFAULT_URL
     """The server's address."""
 
-    token: Annotated[str | None, Parameter(env_var="COURIER_TOKEN", group=CONNECTION)] = None
-    """The root token or a credential's secret."""
+    token: Annotated[SecretText | None, Parameter(env_var="COURIER_TOKEN", group=CONNECTION)] = None
+    """The root token or a credential's secret; - reads it from standard input, @FILE from a file."""
 
     ca_file: Annotated[str | None, Parameter(group=CONNECTION, metavar="FILE")] = None
     """The certificates to trust for https, where the system's do not do."""
@@ -37,7 +45,7 @@ class Server:
 
     @cached_property
     def client(self) -> Client:
-        return Client(self.url or DEFAULT_URL, token=self.token, ca_file=self.ca_file)
+        return Client(self.url or DEFAULT_URL, token=self.token or token_of_file(), ca_file=self.ca_file)
 
     def every(self, path: str, noun: str, query: Query | None = None, *, limit: int | None = None) -> list[Json]:
         """All things of a list that the server gives page by page, or the first `limit` of them."""

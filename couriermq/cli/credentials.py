@@ -80,7 +80,7 @@ def create(
     ----------
     may
         What it may do: send, receive, browse, manage or stats, on one queue (receive:orders) or on all (receive);
-        may be given again. [default: everything in the tenant]
+        audit, to read audit events; may be given again. [default: everything in the tenant but audit]
     expires_in
         Refuse it after this long. [default: never]
     requests_per_second
@@ -121,6 +121,7 @@ def show(credential: CredentialId, /, *, remote: Remote = REMOTE) -> None:
         ("state", _state(document, SystemClock().now())),
         ("may", _rights(document) or "nothing"),
         ("expires", "never" if expires_at is None else show_instant(expires_at)),
+        *_old_secret(document.get("old_secret_expires_at")),
         ("requests", "no limit" if rate is None else f"at most {rate:g} per second"),
         ("created", show_instant(document["created_at"])),
         ("changed", show_instant(document["changed_at"])),
@@ -128,11 +129,41 @@ def show(credential: CredentialId, /, *, remote: Remote = REMOTE) -> None:
     remote.screen.sheet(f"credential {document['name']}", facts)
 
 
+def _old_secret(expires_at: int | None) -> list[tuple[str, Cell]]:
+    if expires_at is None or expires_at <= SystemClock().now():
+        return []
+    return [("old secret", f"good until {show_instant(expires_at)}")]
+
+
 @app.command
-def rotate(credential: CredentialId, /, *, yes: Yes = False, remote: Remote = REMOTE) -> None:
-    """Give a credential a new secret, shown once; the old one is refused at once."""
+def rotate(
+    credential: CredentialId, /, *, overlap: Duration | None = None, yes: Yes = False, remote: Remote = REMOTE
+) -> None:
+    """Give a credential a new secret, shown once.
+
+    Parameters
+    ----------
+    overlap
+        How long the old secret stays good, up to 7d. [default: it is refused at once]
+    """
     remote.screen.confirm(f"replace the secret of credential {credential}?", yes=yes)
-    _reveal(remote, remote.client.post(remote.path("credentials", credential, "rotate"), {}), "rotated")
+    found = _named(remote, credential)
+    order: Json = {} if overlap is None else {"overlap_ms": overlap}
+    document = remote.client.post(remote.path("credentials", found, "rotate"), order)
+    _reveal(remote, document, "rotated")
+    if overlap and not remote.json:
+        remote.screen.note(f"the old secret stays good until {show_instant(document['old_secret_expires_at'])}")
+
+
+def _named(remote: Remote, credential: str) -> str:
+    """The id of a credential that is named by its id or its name; a name that several have is refused."""
+    listed = remote.every(remote.path("credentials"), "credentials")
+    same = [one["id"] for one in listed if one["name"] == credential]
+    if any(one["id"] == credential for one in listed) or not same:
+        return credential
+    if len(same) > 1:
+        raise usage(f"{len(same)} credentials are named {credential!r}; name one of them by its id")
+    return str(same[0])
 
 
 def _reveal(remote: Remote, document: Json, verb: str) -> None:

@@ -34,11 +34,13 @@ LakePlace = Annotated[
 
 
 def read_settings(flags: dict[str, object], config: Path | None) -> Settings:
-    """The settings a server would have with these flags."""
+    """The settings a server would have with these flags; from now on files are made with their umask."""
     try:
-        return load(flags=flags, environ=os.environ, file=config)
+        settings = load(flags=flags, environ=os.environ, file=config)
     except ConfigError as error:
         raise usage(str(error)) from None
+    os.umask(settings.umask_bits)
+    return settings
 
 
 def data_directory(data: Path | None, config: Path | None) -> Path:

@@ -4,7 +4,6 @@ import os
 import platform
 import shutil
 import sqlite3
-import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,12 +11,13 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from couriermq import __version__
+from couriermq import __version__, permissions
 from couriermq.cli import database
 from couriermq.cli.client import PREFIX, Client, Refused, Unreachable, route
-from couriermq.cli.connection import CONNECTION, Output
+from couriermq.cli.connection import CONNECTION, Output, token_of_file
 from couriermq.cli.data import Config, Data, read_settings
 from couriermq.cli.exits import Exit
+from couriermq.cli.options import SecretText
 from couriermq.cli.quantities import show_size
 from couriermq.cli.screen import Screen
 from couriermq.config import Settings
@@ -43,7 +43,7 @@ def doctor(
     data: Data = None,
     config: Config = None,
     url: Annotated[str | None, Parameter(env_var="COURIER_URL", group=CONNECTION)] = None,
-    token: Annotated[str | None, Parameter(env_var="COURIER_TOKEN", group=CONNECTION)] = None,
+    token: Annotated[SecretText | None, Parameter(env_var="COURIER_TOKEN", group=CONNECTION)] = None,
     ca_file: Annotated[str | None, Parameter(group=CONNECTION, metavar="FILE")] = None,
     json: Output = False,
 ) -> int:
@@ -54,7 +54,7 @@ def doctor(
     url
         Ask this server for its health too.
     token
-        See whether the server knows this token.
+        See whether the server knows this token; - reads it from standard input, @FILE from a file.
     ca_file
         The certificates to trust for https, where the system's do not do.
     """
@@ -67,6 +67,7 @@ def doctor(
         with screen.busy(f"checking {settings.data}"):
             findings += _data(settings)
     if url:
+        token = token or token_of_file()
         findings += _server(Client(url, token=token, ca_file=ca_file), has_token=bool(token))
     _show(screen, findings)
     return Exit.FAILED if any(finding.level == "wrong" for finding in findings) else Exit.OK
@@ -98,21 +99,22 @@ def _data(settings: Settings) -> Iterator[Finding]:
     if not directory.is_dir():
         yield Finding("wrong", f"there is no data directory {directory}; name the right one with --data")
         return
-    rights = list(_rights(directory))
+    rights = list(_rights(settings))
     yield from rights
     yield _room(directory, settings.min_free_bytes)
     if not database.is_database(settings) and not any(finding.level == "wrong" for finding in rights):
         yield from _contents(directory)
 
 
-def _rights(directory: Path) -> Iterator[Finding]:
+def _rights(settings: Settings) -> Iterator[Finding]:
+    directory = settings.data
     unusable = [path for path in (directory, *directory.iterdir()) if not os.access(path, os.R_OK | os.W_OK)]
     if unusable:
         owner = f"user {unusable[0].stat().st_uid}"
         yield Finding("wrong", f"{unusable[0]} cannot be read and written; run this as {owner}, or chown it")
-    if stat.S_IMODE(directory.stat().st_mode) & 0o077:
-        yield Finding("advice", f"other users can look into {directory}; close it with `chmod 700 {directory}`")
-    elif not unusable:
+    exposed = permissions.open_to_others(settings)
+    yield from (Finding("advice", found.sentence) for found in exposed)
+    if not exposed and not unusable:
         yield Finding("good", f"{directory} belongs to this user alone")
 
 

@@ -161,7 +161,7 @@ def _write_on(remote: Remote) -> None:
     """A store keeps its newest commit even when that is sealed: a change that changes nothing takes its place."""
     queues = remote.every(remote.path("queues"), "queues", limit=1)
     if queues:
-        remote.client.patch(remote.queue(queues[0]["id"]), {"annotations": queues[0]["annotations"]})
+        remote.client.patch(remote.queue(queues[0]["id"]), {})
 
 
 def _pending(remote: Remote, sealed: Sequence[Segment], wanted: Wanted, found: Found) -> list[int]:

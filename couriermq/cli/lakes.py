@@ -23,7 +23,7 @@ LOCK = "_lock"
 def only_writer(lake: Path) -> Iterator[None]:
     """Hold the lake for writing; the system lets go of it when the process dies."""
     lake.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(lake / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(lake / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from couriermq.cli.exits import usage
-from couriermq.cli.options import Duration, Flag, read_pairs
+from couriermq.cli.options import Duration, Flag, SecretText, read_pairs, secret_text
 from couriermq.cli.quantities import read_duration, show_duration
 from couriermq.cli.rules import read_rule, show_rule
 
@@ -42,15 +42,15 @@ class Wishes:
     """Only messages for which this holds, such as 'region eq eu' or '$.order.total >= 100'; may be given again."""
 
     header: Annotated[list[str] | None, Parameter(metavar="NAME=VALUE")] = None
-    """A header for every delivery; may be given again."""
+    """A header for every delivery; NAME=@FILE reads the value from a file; may be given again."""
 
-    bearer: Annotated[str | None, Parameter(metavar="TOKEN")] = None
+    bearer: Annotated[SecretText | None, Parameter(metavar="TOKEN|-|@FILE")] = None
     """Prove ourselves by this token."""
 
-    basic: Annotated[str | None, Parameter(metavar="USER:PASSWORD")] = None
+    basic: Annotated[SecretText | None, Parameter(metavar="USER:PASSWORD|-|@FILE")] = None
     """Prove ourselves by this user and password."""
 
-    oauth: Annotated[str | None, Parameter(metavar="JSON")] = None
+    oauth: Annotated[SecretText | None, Parameter(metavar="JSON|-|@FILE")] = None
     """Prove ourselves by client credentials: {"token_url": …, "client_id": …, "client_secret": …}."""
 
     def document(self) -> Json:
@@ -63,7 +63,7 @@ class Wishes:
             "ordered": True if self.ordered else None,
             "cloudevents": self.cloudevents,
             "rules": [read_rule(text) for text in self.rule] if self.rule else None,
-            "headers": read_pairs(self.header, "a header") or None,
+            "headers": {n: secret_text(v) for n, v in read_pairs(self.header, "a header").items()} or None,
             "authorization": self._authorization(),
         }
         return {key: value for key, value in given.items() if value is not None}

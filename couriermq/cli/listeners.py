@@ -6,7 +6,7 @@ from cyclopts import App, Parameter
 
 from couriermq.cli.connection import REMOTE, Remote
 from couriermq.cli.listener_settings import NOTHING, Wishes, setting_facts
-from couriermq.cli.options import Duration, QueueName, Yes
+from couriermq.cli.options import Duration, Flag, QueueName, SecretText, Yes
 from couriermq.cli.quantities import show_age, show_count, show_instant
 from couriermq.cli.screen import Cell, Column, Styled
 from couriermq.clock import SystemClock
@@ -71,7 +71,7 @@ def create(
     *,
     liveness_url: str | None = None,
     signing: Literal["hmac", "ed25519"] = "hmac",
-    secret: Annotated[str | None, Parameter(metavar="whsec_…")] = None,
+    secret: Annotated[SecretText | None, Parameter(metavar="whsec_…|-|@FILE")] = None,
     settings: Wishes = NOTHING,
     remote: Remote = REMOTE,
 ) -> None:
@@ -84,7 +84,7 @@ def create(
     signing
         hmac shares a secret with the receiver; with ed25519 the receiver needs only a public key.
     secret
-        Sign with this secret instead of a new one.
+        Sign with this secret instead of a new one; - reads it from standard input, @FILE from a file.
     """
     order: Json = {"name": name, "url": url, "signing": signing, "settings": settings.document()}
     order |= {"liveness_url": liveness_url} if liveness_url else {}
@@ -107,9 +107,16 @@ def _reveal(remote: Remote, document: Json, sentence: str) -> None:
 
 
 @app.command
-def show(queue: QueueName, listener: ListenerName, /, *, remote: Remote = REMOTE) -> None:
-    """Show a listener, how it is doing and how deliveries to it are made."""
-    document = remote.client.get(remote.queue(queue, "listeners", listener))
+def show(queue: QueueName, listener: ListenerName, /, *, reveal: Flag = False, remote: Remote = REMOTE) -> None:
+    """Show a listener, how it is doing and how deliveries to it are made.
+
+    Parameters
+    ----------
+    reveal
+        Show its signing secrets too; needs the right to manage the queue.
+    """
+    query = {"reveal": "true"} if reveal else {}
+    document = remote.client.get(remote.queue(queue, "listeners", listener), query)
     if remote.json:
         remote.screen.document(document)
         return
@@ -128,8 +135,12 @@ def _facts(listener: Json) -> list[tuple[str, Cell]]:
     ]
     if listener["reason"]:
         facts.append(("reason", listener["reason"]))
-    if listener.get("secret"):
-        facts.append(("secret", listener["secret"]))
+    for secret in listener.get("secrets", ()):
+        if secret.get("public_key"):
+            facts.append(("public key", secret["public_key"]))
+        if secret.get("value"):
+            until = "" if secret["expires_at"] is None else f" (until {show_instant(secret['expires_at'])})"
+            facts.append(("secret", f"{secret['value']}{until}"))
     return [
         *facts,
         ("waiting", show_count(counters["waiting_count"], "message")),
@@ -202,7 +213,7 @@ def rotate(
     /,
     *,
     overlap: Duration | None = None,
-    secret: Annotated[str | None, Parameter(metavar="whsec_…")] = None,
+    secret: Annotated[SecretText | None, Parameter(metavar="whsec_…|-|@FILE")] = None,
     remote: Remote = REMOTE,
 ) -> None:
     """Sign with a new secret.
@@ -212,7 +223,7 @@ def rotate(
     overlap
         How long the old secrets sign too. [default: 1d]
     secret
-        Sign with this secret instead of a new one.
+        Sign with this secret instead of a new one; - reads it from standard input, @FILE from a file.
     """
     order: Json = {"overlap_ms": overlap} if overlap is not None else {}
     order |= {"secret": secret} if secret else {}

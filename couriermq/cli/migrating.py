@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from couriermq.cli.connection import Output
 from couriermq.cli.exits import Failure
-from couriermq.cli.options import Flag
+from couriermq.cli.options import Flag, SecretText
 from couriermq.cli.progress import Progress
 from couriermq.cli.screen import Screen
 from couriermq.clock import SystemClock
@@ -24,8 +24,8 @@ LOOK_EVERY_S = 1.0
 
 def migrate(
     *,
-    from_: Annotated[str, Parameter(name="--from", metavar="STORE")],
-    to: Annotated[str, Parameter(metavar="STORE")],
+    from_: Annotated[SecretText, Parameter(name="--from", metavar="STORE|@FILE")],
+    to: Annotated[SecretText, Parameter(metavar="STORE|@FILE")],
     no_wait: Flag = False,
     json: Output = False,
 ) -> None:

@@ -5,12 +5,15 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter, Token
 
+from couriermq import config
 from couriermq.cli.exits import usage
 from couriermq.cli.quantities import read_duration, read_size
+from couriermq.config import ConfigError
 from couriermq.core.model import Attribute
 
 UNLIMITED = "unlimited"
@@ -40,6 +43,25 @@ def _read_receipt(_: object, tokens: Sequence[Token]) -> str:
     return _no_option(tokens[0].value, "--")  # one receipt in sixty-four begins with a hyphen
 
 
+def _read_secret(_: object, tokens: Sequence[Token]) -> str:
+    token = tokens[0]
+    return secret_text(token.value) if token.source == "cli" else token.value  # a variable holds the secret itself
+
+
+def secret_text(text: str) -> str:
+    """A secret that a command line names: `-` reads it from standard input, `@FILE` from a file."""
+    if text == "-":
+        return sys.stdin.readline().rstrip("\r\n")
+    return read_secret_file(Path(text[1:])) if text.startswith("@") else text
+
+
+def read_secret_file(path: Path) -> str:
+    try:
+        return config.read_secret_file(path)
+    except ConfigError as error:
+        raise usage(str(error)) from None
+
+
 def _no_option(text: str, mark: str) -> str:
     """The text, unless it rather is a misspelt option; after a lone `--` anything is a text."""
     if text.startswith(mark) and text != "-" and not _NUMBER.match(text) and "--" not in sys.argv:
@@ -52,6 +74,8 @@ Size = Annotated[int, Parameter(converter=_read_size, metavar="SIZE", show_defau
 Attempts = Annotated[int | str, Parameter(converter=_read_attempts, metavar="N|unlimited")]
 QueueName = Annotated[str, Parameter(help="The queue's name or id.", metavar="QUEUE")]
 Text = Annotated[str, Parameter(converter=_read_text, allow_leading_hyphen=True)]
+SecretText = Annotated[str, Parameter(converter=_read_secret, allow_leading_hyphen=True)]
+"""Takes a secret; `-` reads it from standard input, `@FILE` from a file, so that no list of processes shows it."""
 Receipts = Annotated[
     str,
     Parameter(

@@ -26,9 +26,7 @@ app = App(name="pipeline", help="Turn the journal into tables for data people, w
 Rows = Annotated[int, Parameter(metavar="N", help="Take in so many events at a time.")]
 Format = Annotated[
     Literal["parquet", "delta"] | None,
-    Parameter(
-        help="What the lake is kept as. [default: as it is; a new one as parquet] delta needs the extra couriermq[delta]."
-    ),
+    Parameter(help="What the lake is kept as. [default: as it is; a new one as parquet] delta needs couriermq[delta]."),
 ]
 ROWS = 2_500_000
 

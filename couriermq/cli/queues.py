@@ -1,6 +1,7 @@
 """`courier queues …`."""
 
 import json
+import time
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
@@ -16,6 +17,8 @@ from couriermq.cli.settings import NOTHING, SETTINGS, Wishes, setting_facts
 app = App(name="queues", help="Create, look at, change, empty and delete queues.", help_epilogue="")
 
 LONG_S = 3_600
+PURGE_LOOK_S = 1.0
+"""How often to ask whether a purge has ended."""
 Json = dict[str, Any]
 
 
@@ -212,7 +215,12 @@ def purge(queue: QueueName, /, *, seqs: Seqs = None, yes: Yes = False, remote: R
         _report(remote, {"count": len(removed["seqs"])}, "removed")
         return
     remote.screen.confirm(f"remove every message from queue {queue}?", yes=yes)
-    _report(remote, _at_length(remote, queue, "purge", {}), "removed")
+    with remote.screen.busy(f"purge {queue}"):
+        purge: Json = remote.client.post(remote.queue(queue, "purge"), {}, wait_s=LONG_S)
+        while purge["ended_at"] is None:
+            time.sleep(PURGE_LOOK_S)
+            purge = remote.client.get(remote.queue(queue, "purge"))
+    _report(remote, purge, "removed")
 
 
 @app.command

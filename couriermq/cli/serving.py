@@ -7,7 +7,7 @@ from cyclopts import Group, Parameter
 
 from couriermq.cli.data import Config, Data, read_settings
 from couriermq.cli.exits import Exit
-from couriermq.cli.options import read_pairs
+from couriermq.cli.options import SecretText, read_pairs
 
 LISTEN = Group("Listen", sort_key=10)
 LOGS = Group("Logs", sort_key=75)
@@ -20,7 +20,7 @@ def serve(
     tls_cert: Annotated[Path | None, Parameter(group=LISTEN, metavar="FILE")] = None,
     tls_key: Annotated[Path | None, Parameter(group=LISTEN, metavar="FILE")] = None,
     data: Data = None,
-    store: Annotated[str | None, Parameter(metavar="URL")] = None,
+    store: Annotated[SecretText | None, Parameter(metavar="URL|@FILE")] = None,
     config: Config = None,
     log_level: Annotated[Literal["debug", "info", "warning", "error"] | None, Parameter(group=LOGS)] = None,
     log_format: Annotated[Literal["auto", "human", "json"] | None, Parameter(group=LOGS)] = None,
@@ -39,7 +39,8 @@ def serve(
     tls_key
         The certificate's private key (PEM).
     store
-        Where messages are kept: sqlite: or postgresql://user@host/database. [default: sqlite:]
+        Where messages are kept: sqlite: or postgresql://user@host/database; @FILE reads it from a file.
+        [default: sqlite:]
     log_level
         How much to log. [default: info]
     log_format

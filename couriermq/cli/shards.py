@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from couriermq.cli.client import route
 from couriermq.cli.connection import REMOTE, SERVER, Remote, Server
 from couriermq.cli.exits import Exit, Failure
-from couriermq.cli.options import Flag, QueueName, Yes
+from couriermq.cli.options import Flag, QueueName, SecretText, Yes
 from couriermq.cli.progress import Progress
 from couriermq.cli.screen import Column
 
@@ -45,13 +45,13 @@ def _move_words(move: Json) -> str:
 
 
 @app.command
-def add(name: ShardName, database: str, /, *, weight: int = 1, server: Server = SERVER) -> None:
+def add(name: ShardName, database: SecretText, /, *, weight: int = 1, server: Server = SERVER) -> None:
     """Make an empty PostgreSQL database a shard of the store.
 
     Parameters
     ----------
     database
-        Its address, as postgresql://…; every node must reach it.
+        Its address, as postgresql://…; every node must reach it. - reads it from standard input, @FILE from a file.
     weight
         Its share of new queues, against the weights of the others.
     """
@@ -96,7 +96,7 @@ def drain(name: ShardName, /, *, stop: Flag = False, server: Server = SERVER) ->
 
 
 @app.command
-def address(name: ShardName, database: str, /, *, server: Server = SERVER) -> None:
+def address(name: ShardName, database: SecretText, /, *, server: Server = SERVER) -> None:
     """Say where a shard's database is now, such as after a failover to another machine.
 
     Parameters

@@ -24,6 +24,15 @@ Aliases = Annotated[
     ),
 ]
 
+Networks = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--delivery-allow",
+        metavar="NETWORK",
+        help="A network such as 10.0.0.0/8 that the tenant's listeners may be in; may be given again.",
+    ),
+]
+
 
 @app.command(name="list")
 def list_(*, server: Server = SERVER) -> None:
@@ -42,9 +51,12 @@ def _alias_words(tenant: Json) -> str:
 
 
 @app.command
-def create(tenant: TenantId, /, *, alias: Aliases = None, server: Server = SERVER) -> None:
+def create(
+    tenant: TenantId, /, *, alias: Aliases = None, delivery_allow: Networks = None, server: Server = SERVER
+) -> None:
     """Create a tenant under an id of your choice."""
-    document = server.client.post(route("tenants"), {"id": tenant, "aliases": read_pairs(alias, "an alias")})
+    order = {"id": tenant, "aliases": read_pairs(alias, "an alias"), "delivery_allow": delivery_allow or []}
+    document = server.client.post(route("tenants"), order)
     server.screen.tell(document, f"created tenant {tenant}")
 
 
@@ -56,21 +68,43 @@ def show(tenant: TenantId, /, *, server: Server = SERVER) -> None:
         server.screen.document(document)
         return
     facts = [("created", show_instant(document["created_at"])), ("aliases", _alias_words(document) or "none")]
+    if "delivery_allow" in document:
+        facts.append(("delivery allow", " ".join(document["delivery_allow"]) or "none of its own"))
     server.screen.sheet(f"tenant {tenant}", facts)
 
 
 @app.command
-def change(tenant: TenantId, /, *, alias: Aliases = None, no_aliases: Flag = False, server: Server = SERVER) -> None:
-    """Replace a tenant's aliases.
+def change(
+    tenant: TenantId,
+    /,
+    *,
+    alias: Aliases = None,
+    no_aliases: Flag = False,
+    delivery_allow: Networks = None,
+    no_delivery_allow: Flag = False,
+    server: Server = SERVER,
+) -> None:
+    """Replace a tenant's aliases, or the networks that its listeners may be in.
 
     Parameters
     ----------
     no_aliases
-        Leave the tenant without any.
+        Leave the tenant without any aliases.
+    no_delivery_allow
+        Leave the tenant without networks of its own.
     """
-    if bool(alias) == no_aliases:
-        raise usage("say which aliases the tenant shall have with --alias, or --no-aliases for none")
-    document = server.client.patch(route("tenants", tenant), {"aliases": read_pairs(alias, "an alias")})
+    if (alias and no_aliases) or (delivery_allow and no_delivery_allow):
+        raise usage("--no-aliases and --no-delivery-allow exclude --alias and --delivery-allow")
+    order: Json = {}
+    if alias or no_aliases:
+        order["aliases"] = read_pairs(alias, "an alias")
+    if delivery_allow or no_delivery_allow:
+        order["delivery_allow"] = delivery_allow or []
+    if not order:
+        raise usage(
+            "say what to change: --alias or --no-aliases for none, --delivery-allow or --no-delivery-allow for none"
+        )
+    document = server.client.patch(route("tenants", tenant), order)
     server.screen.tell(document, f"changed tenant {tenant}")
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from couriermq.journal.schema import ALWAYS, CLAIMED_COLUMNS, COLUMNS, MESSAGE_COLUMNS, spark_schema
@@ -66,9 +67,7 @@ def read_options(given: Mapping[str, str]) -> Options:
     if strange := sorted(set(options) - set(KNOWN)):
         raise OptionError(f"{strange[0]!r} is not an option of format('courier'); it knows {', '.join(KNOWN[:-2])}")
     return Options(
-        journal=Journal(
-            _url(options), options.get("token") or os.environ.get("COURIER_TOKEN"), options.get("caFile") or None
-        ),
+        journal=Journal(_url(options), options.get("token") or _token_of_environment(), options.get("caFile") or None),
         mode=_choice(options, "mode", tuple(MODES)),
         tenant=options.get("tenant"),
         queues=_queues(options),
@@ -83,6 +82,16 @@ def read_options(given: Mapping[str, str]) -> Options:
         series=options.get("series"),
         number=_number(options, "number", None, least=0),
     )
+
+
+def _token_of_environment() -> str | None:
+    token, file = os.environ.get("COURIER_TOKEN"), os.environ.get("COURIER_TOKEN_FILE")
+    if token or not file:
+        return token
+    try:
+        return Path(file).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"COURIER_TOKEN_FILE names {file}, which cannot be read: {error}") from None
 
 
 def _url(options: Mapping[str, str]) -> str:

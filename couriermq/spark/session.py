@@ -92,7 +92,7 @@ def reason_of(error: BaseException) -> str:
     """One sentence of an error of Spark's: what Courier said inside it, if it did, for Spark wraps that in others."""
     text = error.getMessage() if isinstance(error, PySparkException) else str(error)
     lines = [line.strip() for line in (text or str(error)).splitlines()]
-    told = [line.partition(": ")[2] for line in lines if line.startswith("courier.") and ": " in line]
+    told = [line.partition(": ")[2] for line in lines if line.startswith("couriermq.") and ": " in line]
     return told[-1] if told else next((line for line in lines if line), type(error).__name__)
 
 
@@ -193,7 +193,16 @@ def _quiet() -> dict[str, str]:
         "spark.sql.streaming.metricsEnabled": "false",
         # Rows that Spark keeps for its own status pages.
         "spark.sql.streaming.numRecentProgressUpdates": "20",
+        # Hadoop gives files rights of its own choice, whatever the process says.
+        "spark.hadoop.fs.permissions.umask-mode": f"{_umask():03o}",
     }
+
+
+def _umask() -> int:
+    """The umask of this process, which can only be asked for by setting it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
 
 
 def java_options(*more: str) -> str:

@@ -1,0 +1,67 @@
+"""`courier secrets …`: keys that encrypt listeners' secrets at rest."""
+
+import asyncio
+import base64
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from couriermq import server
+from couriermq.catalog.vault import KEY_BYTES
+from couriermq.cli.connection import Output
+from couriermq.cli.data import Config, Data, read_settings
+from couriermq.cli.exits import Failure
+from couriermq.cli.screen import Screen
+from couriermq.clock import SystemClock
+from couriermq.config import Settings
+from couriermq.storage.base import CannotOpen
+
+app = App(name="secrets", help="Encrypt listeners' secrets at rest, and change the key.", help_epilogue="")
+
+
+@app.command
+def new_key(
+    file: Annotated[Path, Parameter(help="The key file; a new key goes before those that it has.", metavar="FILE")],
+    /,
+    *,
+    json: Output = False,
+) -> None:
+    """Make a key, in a new file or before the keys of a file."""
+    line = base64.b64encode(SystemClock().random_bytes(KEY_BYTES)).decode() + "\n"
+    try:
+        old = file.read_text() if file.exists() else ""
+        written = file.with_name(f"{file.name}.new")
+        descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as output:
+            output.write(line + old)
+            output.flush()
+            os.fsync(output.fileno())
+        written.replace(file)
+    except OSError as error:
+        raise Failure(f"{file} cannot be written: {error.strerror}") from None
+    count = len([each for each in (line + old).splitlines() if each.strip() and each[:1] != "#"])
+    Screen(json=json).tell({"file": str(file), "key_count": count}, f"{file} has {count} keys now, the new one first")
+
+
+@app.command
+def encrypt(*, data: Data = None, config: Config = None, json: Output = False) -> None:
+    """Encrypt all secrets with the first key of `secrets_key_file`, while no server uses the data directory.
+
+    A server does the same when it starts. On PostgreSQL servers may go on, once all of them have the key.
+    """
+    settings = read_settings({"data": data}, config)
+    if settings.secrets_key_file is None:
+        raise Failure("secrets_key_file is not set; `courier secrets new-key FILE` makes a file for it")
+    try:
+        count = asyncio.run(_encrypt(settings))
+    except (CannotOpen, server.CannotStart) as error:
+        raise Failure(str(error)) from None
+    sentence = f"the secrets of {count} listeners are encrypted with the first key of {settings.secrets_key_file}"
+    Screen(json=json).tell({"listener_count": count}, sentence)
+
+
+async def _encrypt(settings: Settings) -> int:
+    async with server.running(settings, dialects=()) as node:
+        return len(node.services.catalog.listeners())
