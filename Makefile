@@ -9,7 +9,13 @@ UV := $(BIN)/uv pip
 TESTS ?= tests
 # Spark starts many Pythons, and each would compile what it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
-WORKERS ?= 2
+# Most tests wait for a server, a database or Spark, so that three keep two cores busy.
+WORKERS ?= 3
+PYTEST := $(BIN)/python -m pytest
+FAST := not (slow or alone or postgres or spark)
+HEAVY := tests/spark tests/end_to_end tests/clients tests/dialects/test_fuzz.py
+SOAK := $(wildcard tests/*/test_histories.py tests/*/test_*kill*.py tests/end_to_end/test_cluster_*.py) tests/spark/test_clusters.py tests/spark/test_erased_lakes.py
+FUZZ := tests/dialects/test_fuzz.py $(wildcard tests/hostile/test_*fuzz*.py)
 
 help: ## Print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -30,6 +36,11 @@ $(VENV)/.all: $(VENV)/.server locks/all.txt
 # A client of Spark Connect alone, in a folder that a test puts before the whole Spark.
 $(VENV)/.client: $(BIN)/uv locks/client.txt
 	@$(UV) install --quiet --python $(BIN)/python --no-deps --require-hashes --target $(VENV)/client -r locks/client.txt
+	@touch $@
+
+# What builds the wheel, in a folder of its own: its versions decide the bytes.
+$(VENV)/.build: $(BIN)/uv locks/build.txt
+	@$(UV) install --quiet --python $(BIN)/python --no-deps --require-hashes --target $(VENV)/build -r locks/build.txt
 	@touch $@
 
 # The vendors' JavaScript clients, which the tests drive. Not `npm ci`: it refuses a lock that leaves out packages for
@@ -78,19 +89,55 @@ pipeline: $(VENV)/.spark $(VENV)/.java ## Fill the lake's tables from the runnin
 cluster: install-all ## Start a PostgreSQL, three nodes and a balancer on port 8080, until Ctrl-C
 	@$(BIN)/python examples/cluster/start.py
 
-# Whole files go to the workers, so that a Spark and its servers are shared. 5 means that there was no such test.
-test: install-all $(VENV)/.classes ## Set everything up and run every test (WORKERS at a time, then those that need the machine alone)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not alone' $(TESTS) || test $$? = 5
-	@$(BIN)/python -m pytest -m alone $(TESTS) || test $$? = 5
+# Everything that these need comes with pip: no Java, no database, no Node.
+check: $(VENV)/.all ## Lint, type-check and run the fast tests on the embedded engine; changes no file
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m '$(FAST)' $(addprefix --ignore=,$(HEAVY)) $(TESTS)
 
-check: install-all ## Format, lint, type-check and run the fast tests
+format: $(VENV)/.all ## Format the code and apply the linter's fixes
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
-	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/python -m pytest -m 'not slow' $(TESTS)
 
-bench: install-all ## Measure Courier against a bare server in the same run; prints a table, writes JSON
+# Whole files go to the workers, which share servers and a Spark within one. 5 means that there was no such test.
+test: install-all $(VENV)/.classes ## Set everything up and run every test (WORKERS at a time, then those that need the machine alone)
+	@$(PYTEST) -n $(WORKERS) --dist loadfile --cov=couriermq --cov-report= -m '$(FAST)' $(TESTS) || test $$? = 5
+	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20 -m 'not alone and not ($(FAST))' $(TESTS) || test $$? = 5
+	@$(PYTEST) --durations=20 -m alone $(TESTS) || test $$? = 5
+	@echo "Lines that the fast tests reach, in percent: $$($(BIN)/coverage report --format=total 2>/dev/null || echo none ran)"
+
+# Bounded in time: SOAK_SECONDS for each test of histories, and larger loads and more kills for the others.
+SOAK_SECONDS ?= 300
+soak: install-all $(VENV)/.classes ## Run histories, kills and clusters for long: more examples, messages and kills
+	@COURIER_SOAK_SECONDS=$(SOAK_SECONDS) $(PYTEST) --durations=20 $(SOAK)
+
+FUZZ_SECONDS ?= 300
+fuzz: install-all ## Send generated requests and damaged bytes to servers and clients for long
+	@COURIER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) --hypothesis-profile=fuzz --durations=20 $(FUZZ)
+
+bench: install-all ## Measure every row, print figures and verdicts, append the run to benchmarks/history
 	@$(BIN)/python -m benchmarks
+
+bench-check: install-all ## The same, and fail when a bar is missed
+	@$(BIN)/python -m benchmarks --check
+
+bench-quick: $(VENV)/.all ## The hot rows on the embedded store within five minutes; fail when a bar is missed
+	@$(BIN)/python -m benchmarks --quick --check
+
+dist: $(VENV)/.build ## Build the wheel and the sdist into dist/; one commit always gives the same bytes
+	@PYTHONPATH=$(abspath $(VENV)/build) $(BIN)/python tools/build_dist.py dist
+
+sbom: ## Write dist/sbom.cdx.json, the packages of the locks as a bill of materials (CycloneDX)
+	@$(PYTHON) tools/write_sbom.py dist/sbom.cdx.json
+
+# What looks for known vulnerabilities, in a folder of its own. It asks the network, so no other target runs it.
+$(VENV)/.audit: $(BIN)/uv locks/audit.txt
+	@$(UV) install --quiet --python $(BIN)/python --no-deps --require-hashes --target $(VENV)/audit -r locks/audit.txt
+	@touch $@
+
+audit: $(VENV)/.audit ## Look up known vulnerabilities of every locked package; needs the network
+	@for lock in locks/*.txt; do echo "$$lock:" && PYTHONPATH=$(abspath $(VENV)/audit) $(BIN)/python -m pip_audit --strict --progress-spinner=off --disable-pip --require-hashes -r $$lock || exit 1; done
 
 LOCK = $(UV) compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11
 
@@ -99,9 +146,12 @@ lock: $(BIN)/uv ## Resolve the dependencies anew into locks/
 	@$(LOCK) --extra spark -c locks/server.txt pyproject.toml -o locks/spark.txt
 	@$(LOCK) --extra delta --extra postgres --extra spark --extra tracing --group dev -c locks/server.txt pyproject.toml -o locks/all.txt
 	@$(LOCK) --group client --no-deps -o locks/client.txt
+	@$(LOCK) --group build -c locks/all.txt -o locks/build.txt
+	@$(LOCK) --group beside -c locks/all.txt -o locks/beside.txt
+	@$(LOCK) --group audit -c locks/all.txt -o locks/audit.txt
 
 clean: ## Remove what the other commands made (not your data)
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist node_modules
+	@rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .hypothesis build dist node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help install install-all run pipeline cluster test check bench lock clean
+.PHONY: help install install-all run pipeline cluster test check format soak fuzz bench bench-check bench-quick dist sbom audit lock clean

@@ -1,23 +1,33 @@
-"""What every test shares: `async def` tests and fixtures run in one event loop a test, and Hypothesis' profiles."""
+"""What every test shares: an event loop for `async def` tests, the engine, markers, and Hypothesis' profiles."""
 
 import asyncio
 import functools
 import inspect
 from collections.abc import Coroutine, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.spark import hurry
+pytest.register_assert_rewrite("tests.support", "tests.journal.shelf", "tests.spark.bench", "tests.spark.killing")
+
+# After that, so that the assertions in these modules show what they found.
+from tests.support.spark import hurry  # noqa: E402
+from tests.support.stores import DEFAULT, choosing, on_chosen_engines  # noqa: E402
 
 PATIENCE_SECONDS = 300
+TESTS = Path(__file__).parent
 
 settings.register_profile(
-    "courier", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    "default",
+    deadline=None,
+    print_blob=True,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("soak", settings.get_profile("courier"), max_examples=2_000)
-settings.load_profile("courier")
+settings.register_profile("fuzz", settings.get_profile("default"), max_examples=500)
+settings.load_profile("default")
 hurry()
 
 
@@ -28,19 +38,48 @@ def loop_runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
+pytest_generate_tests = on_chosen_engines
+
+
+@pytest.fixture(scope="session")
+def engine(request: pytest.FixtureRequest) -> str:
+    """The engine of a Courier's data: the embedded one, or each in turn for a test marked `every_engine`."""
+    return str(getattr(request, "param", DEFAULT))
+
+
+@pytest.fixture(autouse=True)
+def _store_engine(engine: str) -> Iterator[None]:
+    with choosing(engine):
+        yield
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, so that nobody waits for them at the end; and the loop outlives all other fixtures."""
+    """Start the longest tests first, mark tests for what they need, and let the loop outlive all other fixtures."""
     items.sort(key=lambda item: "spark" not in item.path.parts)
     for item in items:
+        for need in _needs(item):
+            item.add_marker(need)
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             item.fixturenames.insert(0, "loop_runner")
+
+
+def _needs(item: pytest.Item) -> Iterator[str]:
+    """The markers that follow from a test's folder and from its engine; other tests state what they need."""
+    folders = item.path.relative_to(TESTS).parts[:-1]
+    cases = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    if "spark" in folders:
+        yield "spark"
+    if {"postgres", "sharded"}.intersection((*folders, *(case for case in cases if isinstance(case, str)))):
+        yield "postgres"
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    pyfuncitem.funcargs["loop_runner"].run(_patiently(pyfuncitem.obj(**arguments)))
+    runner = pyfuncitem.funcargs["loop_runner"]
+    assert isinstance(runner, asyncio.Runner)
+    runner.run(_patiently(pyfuncitem.obj(**arguments)))
     return True
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,12 +44,12 @@ def a_call_to(dialect: Any) -> Call:
     params = dict.fromkeys(("tenant", "queue", "account_id", "org", "organization", "environment"), "default")
     return Call(
         method="GET", path=dialect.prefixes[0], raw_query=b"", raw_headers=[], body=b"", params=params,
-        services=None, principal=ANONYMOUS,
-    )  # type: ignore[arg-type]  # fmt: skip
+        services=None, principal=ANONYMOUS,  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 LEAVES = sorted(
-    {leaf for leaf in leaves(CourierError) if leaf.__module__.startswith("courier.")}, key=lambda e: e.__name__
+    {leaf for leaf in leaves(CourierError) if leaf.__module__.startswith("couriermq.")}, key=lambda e: e.__name__
 )
 
 
@@ -99,3 +100,13 @@ def test_a_dialects_routes_lie_under_its_prefixes(name: str) -> None:
     dialect = dialect_named(name)
     strays = [r.pattern for r in dialect.routes if not r.pattern.startswith(tuple(dialect.prefixes))]
     assert strays == []
+
+
+def test_every_credential_of_a_call_is_counted_before_it_is_judged() -> None:
+    """`by_token` and `by_client` judge without counting: only the gate itself may use them."""
+    uses = [
+        path.name
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.parent.name != "auth" and re.search(r"\bby_(token|client)\(", path.read_text())
+    ]
+    assert uses == []

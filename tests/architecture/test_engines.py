@@ -1,42 +1,44 @@
-"""A whole Courier serves on every engine alike: the suites of what it serves leave none out."""
+"""Which tests run on every engine: those of what a dialect, a delivery or a table must not see the engine through."""
 
+import ast
 import re
-import subprocess
-import sys
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from tests.support.engines import ENGINES
-from tests.support.stores import SERVED, UNCHOSEN, choosing, store_settings
+from tests.support.stores import SERVED
 
 TESTS = Path(__file__).parents[1]
-SUITES = {"dialects": 500, "delivery": 80, "spark": 50, "lake": 10, "journal": 30}
-"""Those that run on every engine, and the least number of their tests that need a store."""
-OWN = re.compile(rf"::\w*_({'|'.join(SERVED)})_")
-"""A test of what only one engine does says so in its name."""
-_ITEM = re.compile(r"tests/(?P<suite>\w+)/(?P<test>\S+\.py::\w+)(?:\[(?P<case>.*)\])?")
+CHOSEN = re.compile(r"(dialects/\w+|delivery|lake|spark)/test_(crossing|contention|stats|usage|kill|carry_kills)\.py")
+SKIPS = {"skip", "skipif", "xfail", "importorskip"}
+
+
+def files() -> list[Path]:
+    return [path for path in sorted(TESTS.rglob("*.py")) if "node_modules" not in path.parts]
 
 
 def test_every_engine_is_one_that_a_server_can_be_on() -> None:
     assert set(SERVED) | {"sharded"} == set(ENGINES)
 
 
-def test_a_test_of_these_suites_cannot_start_a_server_without_an_engine(tmp_path: Path) -> None:
-    with choosing(UNCHOSEN), pytest.raises(AssertionError, match="ask for the fixture `engine`"):
-        store_settings(tmp_path)
+def test_crossing_contention_crash_and_statistics_run_on_every_engine() -> None:
+    chosen = [path for path in files() if CHOSEN.fullmatch(path.relative_to(TESTS).as_posix())]
+    assert len(chosen) >= 9, chosen
+    assert [path.name for path in chosen if "every_engine" not in path.read_text()] == []
 
 
-@pytest.mark.slow
-def test_every_test_with_a_store_runs_on_every_engine() -> None:
-    folders = [f"tests/{suite}" for suite in SUITES]
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-o", "addopts=", "--import-mode=importlib", "-q"]
-    listed = subprocess.run([*command, *folders], capture_output=True, text=True, check=True, cwd=TESTS.parent).stdout
-    engines: dict[str, dict[str, set[str]]] = {suite: defaultdict(set) for suite in SUITES}
-    for found in map(_ITEM.fullmatch, listed.splitlines()):
-        if found and (on := set(ENGINES) & set((found["case"] or "").split("-"))):
-            engines[found["suite"]][found["test"]] |= on
-    assert {suite: len(tests) for suite, tests in engines.items() if len(tests) < SUITES[suite]} == {}
-    left_out = [test for tests in engines.values() for test, on in tests.items() if not on >= set(SERVED)]
-    assert [test for test in left_out if not OWN.search(test)] == []
+def test_no_test_is_skipped() -> None:
+    found = [
+        f"{path.relative_to(TESTS)}:{node.lineno}"
+        for path in files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in SKIPS and ast.unparse(node).startswith("pytest.")
+    ]
+    assert found == []
+
+
+@pytest.mark.every_engine
+def test_a_marked_test_gets_each_engine(engine: str, request: pytest.FixtureRequest) -> None:
+    assert engine in SERVED
+    assert (request.node.get_closest_marker("postgres") is not None) == (engine == "postgres")

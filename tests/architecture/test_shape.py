@@ -1,5 +1,6 @@
 """Small files, small functions, names that say the thing."""
 
+import ast
 import statistics
 
 from tests.support.source import functions_of, modules
@@ -12,13 +13,13 @@ LINES_OF_A_FUNCTION = 50
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc", "shared", "base_utils"}
 
 
-def length(function) -> int:
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Lines of a function's body; its signature and its promise cost nothing."""
     body = function.body[1:] if function.body and _is_docstring(function.body[0]) else function.body
-    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-def _is_docstring(statement) -> bool:
+def _is_docstring(statement: ast.stmt) -> bool:
     return hasattr(statement, "value") and isinstance(getattr(statement.value, "value", None), str)
 
 

@@ -32,7 +32,9 @@ SERVER = {
     [
         (
             SERVER,
-            "import pyspark_courier, couriermq.spark.pipeline; assert pyspark_courier.DefaultSource.name() == 'courier'",
+            "import couriermq.spark.pipeline\n"
+            "from pyspark_courier import DefaultSource\n"
+            "assert DefaultSource.name() == 'courier'",
         ),
         ({"pyspark", "py4j", "pandas"}, "import couriermq.server, couriermq.cli.pipeline"),
     ],

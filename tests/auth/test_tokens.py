@@ -13,7 +13,7 @@ def digest(token: str) -> bytes:
 
 
 def admits(node: AccessTokens, token: str, now: int) -> bool:
-    return node.admits(token, digest(token), SECRET, now)
+    return node.admits(token, digest(token), SECRET, now) is True
 
 
 def test_a_token_holds_on_a_node_that_did_not_issue_it() -> None:

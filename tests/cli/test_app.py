@@ -29,7 +29,8 @@ def test_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
 
 def command_lines() -> list[tuple[str, ...]]:
     """Every command, those of groups too."""
-    app, found = build(), []
+    app = build()
+    found: list[tuple[str, ...]] = []
     for _, name, place, _ in COMMANDS:
         found.append((name,))
         if place.endswith(":app"):

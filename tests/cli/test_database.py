@@ -10,7 +10,7 @@ from tests.support.engines import forget
 from tests.support.postgres import shared_cluster
 from tests.support.server import start_server
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 
 @pytest.fixture

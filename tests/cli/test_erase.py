@@ -88,7 +88,8 @@ def test_a_file_that_the_pipeline_replaces_meanwhile_is_taken_up_anew(
     path = put(tmp_path, "messages", rows)
     from couriermq.lake import erasing
 
-    rewrite, calls = erasing._rewrite, []
+    rewrite = erasing._rewrite
+    calls: list[tuple[Any, ...]] = []
 
     def replaced_once(*arguments: Any) -> list[int]:
         changed = rewrite(*arguments)
@@ -154,7 +155,7 @@ def test_one_persons_messages_are_gone_everywhere_and_the_rest_is_as_it_was(
         assert not ids & gone
         assert len(ids & {f"o{n}" for n in range(40)}) == 30
         assert told["tables"][name][0]["rows"] > 0
-    bodies = duckdb.sql(f"SELECT body FROM '{shop.data}/archive/*.parquet' WHERE body IS NOT NULL").fetchall()
+    bodies = duckdb.execute(f"SELECT body FROM '{shop.data}/archive/*.parquet' WHERE body IS NOT NULL").fetchall()
     assert sorted(body for (body,) in bodies) == sorted(f"secret of {n}".encode() for n in range(40) if n % 4 != 1)
     assert sum(one["rows"] for one in told["archive"]) >= 10 + 5 + 5
     left = shop.session.get(f"{shop.url}{T}/queues/orders/messages?limit=100", timeout=30).json()["messages"]

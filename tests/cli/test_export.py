@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -30,7 +31,7 @@ def filled(courier: Courier, tenant: str) -> Courier:
     return courier
 
 
-def bodies(courier: Courier, queue: str) -> dict[str, tuple[str, dict]]:
+def bodies(courier: Courier, queue: str) -> dict[str, tuple[str, dict[str, Any]]]:
     messages = courier.ok("browse", queue, "--limit", "10000", "--json").json
     return {m["id"]: (m.get("body") or m["body_base64"], m["attributes"]) for m in messages}
 
@@ -61,14 +62,14 @@ def test_importing_twice_is_importing_once(filled: Courier, tmp_path: Path) -> N
 
 def test_an_export_is_parquet_that_anybody_reads(filled: Courier, tmp_path: Path) -> None:
     filled.ok("export", "--to", tmp_path / "out")
-    rows = duckdb.sql(
+    rows = duckdb.execute(
         f"SELECT message_id, state, attempts, body FROM '{tmp_path}/out/messages/*/*.parquet' ORDER BY seq"
     )
     found = rows.fetchall()
     assert [row[0] for row in found] == ["r0", "r1", "r2", "delayed", "bytes"]
     assert found[0][1:] == ("leased", 1, b"ready 0")
     assert (found[3][1], found[4][3]) == ("delayed", b"\xff\x00\xfe")
-    found = duckdb.sql(f"SELECT settings FROM '{tmp_path}/out/queues.parquet' WHERE queue = 'orders'").fetchall()
+    found = duckdb.execute(f"SELECT settings FROM '{tmp_path}/out/queues.parquet' WHERE queue = 'orders'").fetchall()
     ((settings,),) = found
     assert json.loads(settings)["max_attempts"] == 3
 
@@ -81,9 +82,10 @@ def test_an_export_that_was_killed_goes_on(
     monkeypatch.setattr(exporting, "PAGE", 2)
     monkeypatch.setattr(exporting, "PART_COUNT", 2)
     out = tmp_path / "out"
-    copy, calls = exporting._fill, []
+    copy = exporting._fill
+    calls: list[tuple[Any, ...]] = []
 
-    def fail_later(*arguments):
+    def fail_later(*arguments: Any) -> Any:
         calls.append(arguments)
         if len(calls) == 3:
             raise KeyboardInterrupt

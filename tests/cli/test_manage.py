@@ -152,6 +152,11 @@ def test_a_credential_is_disabled_enabled_rotated_and_deleted(courier: Courier, 
     assert courier("queues", "list", COURIER_TOKEN=made["secret"]).code == 4
     courier.ok("queues", "list", COURIER_TOKEN=secret)
     assert "at most 1000 per second" in courier.ok("credentials", "show", made["id"]).out
+    again = courier.ok("credentials", "rotate", "all", "--overlap", "24h")
+    assert "the old secret stays good until" in again.err
+    for good in (secret, again.lines[1].removeprefix("secret: ")):
+        courier.ok("queues", "list", COURIER_TOKEN=good)
+    assert "old secret" in courier.ok("credentials", "show", made["id"]).out
     courier.ok("credentials", "delete", made["id"])
     assert courier("credentials", "show", made["id"]).code == 3
 
@@ -161,7 +166,7 @@ def test_no_token_and_a_wrong_token_are_code_4(courier: Courier) -> None:
     assert courier("queues", "list", COURIER_TOKEN="wrong").code == 4
 
 
-def test_a_flag_wins_over_the_environment(courier: Courier, server) -> None:
+def test_a_flag_wins_over_the_environment(courier: Courier, server: ServerProcess) -> None:
     courier.ok(
         "queues", "list", "--token", server.token, "--url", server.url, COURIER_TOKEN="x", COURIER_URL="http://y"
     )

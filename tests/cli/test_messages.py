@@ -1,6 +1,7 @@
 """Messages through the real command: send, receive, settle, browse."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -38,7 +39,9 @@ def test_everything_about_a_message_can_be_said_when_it_is_sent(courier: Courier
     assert lease["expires_at"] - message["sent_at"] >= 120_000
 
 
-def test_a_body_comes_from_standard_input_or_from_a_file_byte_for_byte(courier: Courier, queue: str, tmp_path) -> None:
+def test_a_body_comes_from_standard_input_or_from_a_file_byte_for_byte(
+    courier: Courier, queue: str, tmp_path: Path
+) -> None:
     body = b"\xff\x00 not text\n"
     (tmp_path / "body").write_bytes(body)
     courier.ok("send", queue, stdin=body)

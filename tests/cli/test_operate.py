@@ -4,20 +4,22 @@ import json
 import os
 import signal
 import sqlite3
-import time
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from couriermq import __version__
 from tests.cli.conftest import Courier
+from tests.support.eventually import eventually_sync
 from tests.support.server import ServerProcess, start_server
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def own_server(tmp_path: Path):
+def own_server(tmp_path: Path) -> Iterator[ServerProcess]:
     """A server that the test may stop."""
     with start_server(tmp_path) as process:
         yield process
@@ -27,11 +29,12 @@ def at(server: ServerProcess) -> Courier:
     return Courier(COURIER_URL=server.url, COURIER_TOKEN=server.token, COURIER_DATA=str(server.data))
 
 
-def await_file(path: Path, process) -> str:
-    while not (path.exists() and path.read_text()):
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.01)  # another process starts: there is no clock of ours to move
-    return path.read_text().strip()
+def await_file(path: Path, process: subprocess.Popen[str]) -> str:
+    def content() -> str:
+        assert process.poll() is None, process.communicate()[1]
+        return path.read_text().strip() if path.exists() else ""
+
+    return eventually_sync(content)
 
 
 def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
@@ -47,6 +50,7 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
 def test_the_first_start_shows_a_token_that_works(tmp_path: Path) -> None:
     with Courier().running("serve", "--port", 0, "--data", tmp_path / "data") as serve:
         port = await_file(tmp_path / "data" / "port", serve)
+        assert serve.stderr is not None
         line = next(line for line in serve.stderr if "export COURIER_TOKEN=" in line)
         token = line.strip().removeprefix("export COURIER_TOKEN=")
         Courier(COURIER_URL=f"127.0.0.1:{port}", COURIER_TOKEN=token).ok("queues", "create", "orders")

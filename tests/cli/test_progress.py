@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ class Watch:
         return self.seconds
 
 
-def lines(capsys: pytest.CaptureFixture[str]) -> list[dict]:
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     printed = capsys.readouterr()
     assert printed.out == ""
     return [json.loads(line) for line in printed.err.splitlines()]

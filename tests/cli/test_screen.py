@@ -31,7 +31,7 @@ def test_a_preview_is_one_line() -> None:
 
 def test_rows_are_whole_lines_where_nobody_watches() -> None:
     columns = [Column("NAME", fold=True), Column("READY", right=True), Column("NOTE")]
-    rows = [["orders" * 40, "1,200", ""], ["a", Styled("7", "red"), "x"]]
+    rows: list[list[str | Styled]] = [["orders" * 40, "1,200", ""], ["a", Styled("7", "red"), "x"]]
     lines = list(aligned(columns, rows))
     assert lines[1] == "orders" * 40 + "  1,200"
     assert lines[2] == "a" + " " * 239 + "      7  x"

@@ -43,6 +43,8 @@ def test_the_journal_starts_and_stops_where_it_is_told(courier: Courier, queue: 
 
 def test_a_followed_journal_goes_on_until_interrupted(courier: Courier, tenant: str, queue: str) -> None:
     with courier.running("journal", "--follow", "--tenant", tenant, "--kind", "sent", "--json") as journal:
+        assert journal.stdout is not None
+        assert journal.stderr is not None
         courier.ok("send", queue, "x", "--id", "m1")
         assert json.loads(journal.stdout.readline())["message_id"] == "m1"
         journal.send_signal(signal.SIGINT)
@@ -52,6 +54,8 @@ def test_a_followed_journal_goes_on_until_interrupted(courier: Courier, tenant: 
 def test_a_tail_tells_each_event_of_its_queue_on_a_line(courier: Courier, tenant: str, queue: str) -> None:
     courier.ok("queues", "create", "other")
     with courier.running("tail", queue, "--last", 1_000) as tail:
+        assert tail.stdout is not None
+        assert tail.stderr is not None
         assert "queue_added" in tail.stdout.readline()
         courier.ok("send", "other", "x", "--id", "not-ours")
         courier.ok("send", queue, "x", "--id", "m1")
@@ -62,6 +66,21 @@ def test_a_tail_tells_each_event_of_its_queue_on_a_line(courier: Courier, tenant
         assert (tail.wait(30), tail.stderr.read()) == (130, "")
 
 
+def test_a_credential_for_the_figures_of_one_queue_can_follow_it(courier: Courier, tenant: str, queue: str) -> None:
+    courier.ok("queues", "create", "other")
+    made = json.loads(courier.ok("credentials", "create", "watcher", "--may", f"stats:{queue}", "--json").out)
+    watcher = Courier(**courier.environ | {"COURIER_TOKEN": made["secret"]})
+    with watcher.running("tail", queue, "--last", 1_000, "--json") as tail:
+        assert tail.stdout is not None
+        assert json.loads(tail.stdout.readline())["kind"] == "queue_added"
+        courier.ok("send", "other", "x")
+        courier.ok("send", queue, "body", "--id", "m1")
+        event = json.loads(tail.stdout.readline())
+        assert (event["kind"], event["message_id"]) == ("sent", "m1")
+        assert "body" not in str(event["detail"])
+    assert watcher("tail", "other").code != 0
+
+
 def test_a_tail_of_a_queue_that_is_not_there_is_not_found(courier: Courier, tenant: str) -> None:
     assert courier("tail", "nowhere").code == 3
 
@@ -69,6 +88,8 @@ def test_a_tail_of_a_queue_that_is_not_there_is_not_found(courier: Courier, tena
 def test_a_reader_that_leaves_ends_the_command_quietly(courier: Courier, tenant: str, queue: str) -> None:
     courier.ok("send", queue, "x", "--repeat", 3_000)
     with courier.running("journal", "--tenant", tenant, "--follow") as journal:
+        assert journal.stdout is not None
+        assert journal.stderr is not None
         journal.stdout.readline()
         journal.stdout.close()
         courier.ok("send", queue, "x", "--repeat", 3_000)

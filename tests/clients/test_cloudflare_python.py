@@ -237,7 +237,7 @@ def test_subscriptions(client: Cloudflare, queue: Queue) -> None:
 
 
 def codes(error: cloudflare.APIStatusError) -> list[int]:
-    return [int(problem.code) for problem in error.errors]
+    return [int(problem.code) for problem in error.errors if problem.code is not None]
 
 
 def test_a_wrong_token(server: ServerProcess) -> None:

@@ -38,7 +38,7 @@ def running_worker(server: ServerProcess) -> Iterator[str]:
         yield f"http://127.0.0.1:{event['port']}"
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(10)
+        process.communicate(timeout=10)  # which closes the pipe as well
 
 
 @pytest.fixture(scope="module")

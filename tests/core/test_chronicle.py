@@ -13,7 +13,7 @@ from couriermq.storage.checking import commit_finding
 
 QUEUE = Queue(key=1, id="q1", tenant="default", name="orders")
 
-details = st.one_of(
+details: st.SearchStrategy[dict[str, str | bytes] | None] = st.one_of(
     st.none(),
     st.just({}),
     st.fixed_dictionaries({"content_type": st.sampled_from(["text/plain", "application/json"])}),

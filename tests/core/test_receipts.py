@@ -134,6 +134,19 @@ def test_a_ref_is_not_a_receipt() -> None:
     assert sealer.read_ref(sealer.receipt(1, 2, 3)) is None
 
 
+@given(steps=st.lists(st.sampled_from([1, 1, 1, 2, -1, 63, 64, 65, 1_000]), max_size=200))
+def test_an_id_is_the_same_whatever_was_asked_for_before(steps: list[int]) -> None:
+    sealer, another, seq = Sealer(KEY), Sealer(KEY), 2**20
+    for step in [*steps, *[1] * 70]:
+        seq += step
+        assert sealer.message_id(seq) == another.message_ids([seq])[0]
+
+
+def test_the_last_seqs_have_ids() -> None:
+    sealer = Sealer(KEY)
+    assert [sealer.seq_of(sealer.message_id(seq)) for seq in range(2**64 - 3, 2**64)] == list(range(2**64 - 3, 2**64))
+
+
 def test_threads_may_share_a_sealer() -> None:
     sealer = Sealer(KEY)
     expected = sealer.message_ids(range(2_000))

@@ -1,7 +1,7 @@
 """Courier without a socket, with receivers that have one."""
 
-import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +10,9 @@ from couriermq.clock import FakeClock
 from couriermq.core.events import Event
 from couriermq.core.model import Counters, Draft, Listener, ListenerSettings, Queue, Sent
 from couriermq.delivery import DeliveryAttempt, Health
+from tests.support.eventually import eventually
 from tests.support.inprocess import InProcess, courier_app
-from tests.support.receiver import PATIENCE_S, Receiver, receiving, until
-from tests.support.stores import engine, on_every_engine
-
-__all__ = ["engine"]
-
-pytest_generate_tests = on_every_engine
+from tests.support.receiver import Receiver, receiving
 
 COURIER: dict[str, Any] = {"delivery_allow": ("127.0.0.0/8",), "dialects": ("native", "cloudflare", "anypoint")}
 """A Courier that may deliver to this machine."""
@@ -28,10 +24,13 @@ class Post:
     def __init__(self, app: InProcess) -> None:
         self.app = app
         self.services = app.services
-        self.clock: Any = app.clock
         self.broker = app.services.broker
         self.catalog = app.services.catalog
         self.deliveries = app.services.deliveries
+
+    @property
+    def clock(self) -> FakeClock:
+        return self.app.clock
 
     async def queue(self, name: str = "orders", **facts: Any) -> Queue:
         return await self.catalog.create_queue("default", name, principal="test", **facts)
@@ -64,16 +63,14 @@ class Post:
 
     async def attempts(self, listener: Listener, count: int) -> list[DeliveryAttempt]:
         """The log, newest first, once it has so many lines."""
-        await until(lambda: len(self.deliveries._log._recent.get(listener.id, ())) >= count)
+        await eventually(lambda: len(self.deliveries._log._recent.get(listener.id, ())) >= count)
         return await self.deliveries.log(listener)
 
     async def delivered(self, listener: Listener, count: int) -> None:
         """Until so many messages are delivered and that is written down."""
-        async with asyncio.timeout(PATIENCE_S):
-            while (await self.waiting(listener)).acked_count < count:
-                await asyncio.sleep(0.001)
+        await eventually(lambda: self.waiting(listener), lambda counters: counters.acked_count >= count)
         lane = self.deliveries._dispatcher.lane_of(listener)
-        await until(lambda: lane is None or not (lane.settling or lane.unsettled))
+        await eventually(lambda: lane is None or not (lane.settling or lane.unsettled))
 
     async def waiting(self, listener: Listener) -> Counters:
         return await self.broker.counters(self.catalog.outbox(listener))
@@ -91,7 +88,7 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-async def post(tmp_path, clock: FakeClock) -> AsyncIterator[Post]:
+async def post(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Post]:
     async with courier_app(tmp_path, clock=clock, **COURIER) as app:
         yield Post(app)
 

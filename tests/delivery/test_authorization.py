@@ -10,7 +10,7 @@ from couriermq.core.errors import Invalid
 from couriermq.core.model import MINUTE, ListenerSettings
 from couriermq.delivery import Outcome
 from tests.delivery.conftest import Post
-from tests.support.receiver import Receiver, Request, answer, receiving
+from tests.support.receiver import Manner, Receiver, Request, answer, receiving
 
 GRANT = answer(200, b'{"access_token": "t0ken", "token_type": "Bearer", "expires_in": 600}')
 
@@ -80,7 +80,9 @@ async def test_a_token_that_is_not_accepted_is_forgotten(post: Post, receiver: R
         (answer(200, b'{"access_token": "a\\r\\nb"}'), "cannot be sent"),
     ],
 )
-async def test_without_a_token_the_attempt_fails_and_says_why(post: Post, receiver: Receiver, manner, why: str) -> None:
+async def test_without_a_token_the_attempt_fails_and_says_why(
+    post: Post, receiver: Receiver, manner: Manner, why: str
+) -> None:
     async with receiving(manner) as issuer:
         queue = await post.queue()
         listener = await post.listen(queue, receiver.url, authorization=oauth(issuer.url))
@@ -106,7 +108,7 @@ async def test_without_a_token_the_attempt_fails_and_says_why(post: Post, receiv
 )
 def test_an_authorization_that_could_not_work_is_refused(post: Post, authorization: dict[str, str], field: str) -> None:
     with pytest.raises(Invalid) as refused:
-        post.deliveries.check_settings(ListenerSettings(authorization=authorization))
+        post.deliveries.check_settings(ListenerSettings(authorization=authorization), tenant="default")
     assert refused.value.field == field
 
 
@@ -121,3 +123,13 @@ async def test_a_token_url_that_hangs_does_not_outlast_the_attempts_of_others(po
         await post.send(queue, b"x")
         await post.delivered(other, 1)
         await issuer.wait(1)
+
+
+@pytest.mark.parametrize("life", ["1e308", "-1e308", "1e999", '"NaN"', '"inf"', "0", "-5", "null"])
+async def test_no_life_of_a_token_breaks_a_delivery(post: Post, receiver: Receiver, life: str) -> None:
+    async with receiving(answer(200, b'{"access_token": "t0ken", "expires_in": %b}' % life.encode())) as issuer:
+        queue = await post.queue()
+        listener = await post.listen(queue, receiver.url, authorization=oauth(issuer.url))
+        await post.send(queue, b"x")
+        (line,) = await post.attempts(listener, 1)
+        assert "an error of our own" not in (line.error or "")

@@ -4,9 +4,11 @@ import base64
 
 import pytest
 
-from couriermq.core.model import QueueSettings
+from couriermq.core.model import Draft, QueueSettings
 from tests.delivery.conftest import Post
 from tests.support.receiver import Receiver
+
+pytestmark = pytest.mark.every_engine
 
 CLOUDFLARE = "/client/v4/accounts/default/queues"
 
@@ -69,3 +71,12 @@ async def test_an_empty_body_is_a_message_too(post: Post, receiver: Receiver) ->
     await post.send(queue, b"")
     await post.delivered(listener, 1)
     assert receiver.bodies == [b""]
+
+
+async def test_large_messages_that_do_not_fit_one_fetch_are_all_delivered(post: Post, receiver: Receiver) -> None:
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url)
+    drafts = [Draft(body=bytes([number]) * 3 * 1024 * 1024) for number in range(7)]
+    await post.app.services.broker.send(queue, drafts, principal="test")
+    await post.delivered(listener, 7)
+    assert sorted(body[0] for body in receiver.bodies) == list(range(7))

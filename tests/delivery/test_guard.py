@@ -15,7 +15,7 @@ class Names:
         self.answers = list(answers)
         self.asked = 0
 
-    async def resolve(self, host: str, port: int) -> list[str]:
+    async def resolve(self, host: str, port: int, *, tenant: str = "") -> list[str]:
         self.asked += 1
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
@@ -109,7 +109,7 @@ async def test_a_name_that_changes_its_answer_is_judged_by_the_one_that_is_diall
     judge = guard(names=names)
     assert await judge.addresses(NAME) == ["93.184.216.34"]
     assert names.asked == 1
-    with pytest.raises(Refused, match="loopback"):
+    with pytest.raises(Refused, match="not allowed"):
         await judge.addresses(NAME)
 
 
@@ -143,3 +143,31 @@ def test_what_the_operator_allows(allowed: str, url: str, fine: bool) -> None:
 
 async def test_a_name_that_points_into_an_allowed_network_is_dialled() -> None:
     assert await guard("10.0.0.0/8", names=Names(["10.0.0.7"])).addresses(NAME) == ["10.0.0.7"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "fe80::1%eth0", "nonsense"])
+async def test_only_the_operator_learns_where_a_name_points(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(Refused) as refused:
+        await guard(names=Names([address])).addresses(NAME)
+    assert str(refused.value) == "shop.example resolves to an address that is not allowed"
+    assert address in caplog.text
+
+
+def test_a_tenant_may_have_networks_of_its_own() -> None:
+    own = {"acme": ("10.0.0.0/8", "127.0.0.0/8")}
+    judge = Guard(Names([]), [ipaddress.ip_network("192.168.0.0/16")], allow_of=lambda tenant: own.get(tenant, ()))
+    for url in ("http://10.0.0.1/", "http://localhost/", "http://192.168.0.1/"):
+        assert judge.check_url(url, tenant="acme").tenant == "acme"
+    judge.check_url("http://192.168.0.1/", tenant="other")
+    for url in ("http://10.0.0.1/", "http://localhost/"):
+        with pytest.raises(Invalid, match="delivery_allow"):
+            judge.check_url(url, tenant="other")
+
+
+@pytest.mark.parametrize("url", ["http://mail.example:25/", "https://db.example:5432/x", "http://10.0.0.1:22/"])
+async def test_nothing_goes_to_a_blocked_port(url: str) -> None:
+    judge = Guard(Names([]), [ipaddress.ip_network("10.0.0.0/8")], blocked_ports=(22, 25, 5432))
+    with pytest.raises(Invalid, match=r"port \d+ is one that nothing is delivered to"):
+        judge.check_url(url)
+    with pytest.raises(Refused, match="port"):
+        await judge.addresses(read_url(url))

@@ -1,5 +1,7 @@
 """The head of a delivery, and what nobody can smuggle into it."""
 
+from typing import Any
+
 import pytest
 
 from couriermq.core.errors import Invalid
@@ -10,7 +12,7 @@ NOW = 1_700_000_000_500
 SECRET = Secret(value="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", created_at=0)
 
 
-def message(**facts) -> Message:
+def message(**facts: Any) -> Message:
     defaults = {
         "seq": 1, "id": "m1", "state": State.LEASED, "body": b"hello", "content_type": "text/plain", "attributes": {},
         "attempts": 1, "sent_at": NOW, "entered_at": NOW, "due_at": NOW, "discard_at": NOW,
@@ -18,8 +20,8 @@ def message(**facts) -> Message:
     return Message(**{**defaults, **facts})
 
 
-def lines(**facts) -> dict[str, str]:
-    return read(message_lines(message(**facts), (SECRET,), now=NOW))
+def lines(**facts: Any) -> dict[str, str]:
+    return read(message_lines(message(**facts), (SECRET,), now=NOW, wall=NOW))
 
 
 def read(text: bytes) -> dict[str, str]:
@@ -37,7 +39,7 @@ def test_a_delivery_says_what_it_is_and_proves_whose() -> None:
 
 
 def test_without_a_secret_there_is_no_signature() -> None:
-    assert b"webhook-signature" not in message_lines(message(), (), now=NOW)
+    assert b"webhook-signature" not in message_lines(message(), (), now=NOW, wall=NOW)
 
 
 def test_a_trace_goes_on() -> None:

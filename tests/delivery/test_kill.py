@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,14 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.receiver import Receiver, receiving
 from tests.support.server import ServerProcess, start_server
+from tests.support.soak import sized
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.every_engine]
 
-ROUNDS = 6
+ROUNDS = sized(3, 30)
 UP_SECONDS = (0.4, 1.2)
 PATIENCE_S = 60.0
 QUEUE = "/courier/v1/tenants/default/queues/orders"
@@ -47,7 +48,8 @@ class Load:
     async def _send(self, session: aiohttp.ClientSession, ids: list[str]) -> list[dict[str, Any]]:
         messages = [{"id": each, "body": each} for each in ids]
         async with session.post(f"{self.server.url}{QUEUE}/messages", json={"messages": messages}) as response:
-            return (await response.json())["results"]
+            results: list[dict[str, Any]] = (await response.json())["results"]
+            return results
 
 
 async def call(session: aiohttp.ClientSession, method: str, url: str, document: Any = None) -> Any:
@@ -71,23 +73,20 @@ async def log_of(session: aiohttp.ClientSession, server: ServerProcess, listener
 async def whole_log_of(
     session: aiohttp.ClientSession, server: ServerProcess, listener: str, load: Load
 ) -> list[dict[str, Any]]:
-    """The log once it tells of everything, or as it is when patience ends: a line follows what it tells of."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        log = await log_of(session, server, listener)
-        missing = load.accepted - {line["message_id"] for line in log if line["verdict"] == "delivered"}
-        if not missing or time.monotonic() > deadline:
-            return log
-        await asyncio.sleep(0.05)  # another process is at work: there is no clock of ours to move
+    """The log once it tells of everything: a line follows what it tells of."""
+    return await eventually(
+        lambda: log_of(session, server, listener),
+        lambda log: load.accepted <= {line["message_id"] for line in log if line["verdict"] == "delivered"},
+        seconds=PATIENCE_S,
+    )
 
 
 async def drained(session: aiohttp.ClientSession, server: ServerProcess) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            listed = await call(session, "GET", f"{server.url}{QUEUE}/listeners")
-            if not any(listener["counters"]["waiting_count"] for listener in listed["listeners"]):
-                return
-            await asyncio.sleep(0.05)
+    await eventually(
+        lambda: call(session, "GET", f"{server.url}{QUEUE}/listeners"),
+        lambda listed: not any(listener["counters"]["waiting_count"] for listener in listed["listeners"]),
+        seconds=PATIENCE_S,
+    )
 
 
 async def test_after_kills_under_load_everything_accepted_has_reached_every_listener(tmp_path: Path) -> None:

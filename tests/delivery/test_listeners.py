@@ -4,11 +4,12 @@ import asyncio
 from pathlib import Path
 
 from couriermq.clock import FakeClock, SystemClock
-from couriermq.core.model import MINUTE, SECOND, Kind, Matcher, QueueSettings, Rule, RuleType
+from couriermq.core.model import MINUTE, SECOND, Kind, Listener, Matcher, QueueSettings, Rule, RuleType
 from couriermq.delivery import Outcome
 from tests.delivery.conftest import COURIER, Post
+from tests.support.eventually import eventually
 from tests.support.inprocess import courier_app
-from tests.support.receiver import Receiver, Request, answer, hang, receiving, until
+from tests.support.receiver import Receiver, Request, answer, hang, receiving
 
 
 async def test_every_listener_gets_every_message(post: Post, receiver: Receiver) -> None:
@@ -109,12 +110,16 @@ async def test_no_more_deliveries_are_under_way_than_the_listener_takes(post: Po
     assert receiver.connection_count == 3  # and the connections are used again
 
 
+async def until_succeeded(post: Post, listener: Listener, count: int) -> None:
+    await eventually(lambda: post.health(listener).success_count >= count)
+
+
 async def test_a_rate_limit_spreads_deliveries_over_time(post: Post, receiver: Receiver, clock: FakeClock) -> None:
     queue = await post.queue()
     listener = await post.listen(queue, receiver.url, requests_per_second=2)
     await post.send(queue, *[b"x"] * 7)
     for count in range(1, 8):
-        await until(lambda count=count: post.health(listener).success_count >= count)
+        await until_succeeded(post, listener, count)
         assert post.health(listener).success_count == len(receiver.requests) == count
         clock.advance(ms=500)
 
@@ -142,7 +147,7 @@ async def test_a_changed_url_is_used_at_once(post: Post, receiver: Receiver) -> 
         assert (receiver.bodies, other.bodies) == ([b"one"], [b"two"])
 
 
-async def test_what_waits_for_a_deleted_listener_goes_with_it(post: Post, receiver: Receiver, clock) -> None:
+async def test_what_waits_for_a_deleted_listener_goes_with_it(post: Post, receiver: Receiver, clock: FakeClock) -> None:
     receiver.behave(answer(500))
     queue = await post.queue()
     listener = await post.listen(queue, receiver.url)
@@ -150,7 +155,7 @@ async def test_what_waits_for_a_deleted_listener_goes_with_it(post: Post, receiv
     await post.attempts(listener, 1)
     await post.catalog.delete_listener(listener, principal="test")
     clock.advance(ms=MINUTE)
-    await until(lambda: not post.catalog.records("delivery.health", "default"))
+    await eventually(lambda: not post.catalog.records("delivery.health", "default"))
     assert len(receiver.requests) == 1
 
 
@@ -181,7 +186,7 @@ async def test_thousands_of_idle_listeners_have_no_task_and_no_lane(post: Post) 
     for queue in queues:
         for name in ("a", "b"):
             await post.listen(queue, "http://127.0.0.1:9/", name)
-    await until(lambda: not post.deliveries._dispatcher._lanes)
+    await eventually(lambda: not post.deliveries._dispatcher._lanes)
     assert len(asyncio.all_tasks()) < before + 10  # the store's and the clock's own come and go
 
 
@@ -254,15 +259,12 @@ async def test_what_was_leased_ahead_is_given_back_untried_when_the_listener_is_
 
     receiver.behave(slow)
     await post.send(queue, *[b"slow"] * 40)
-    await until(lambda: len(held) == 2)
+    await eventually(lambda: len(held) == 2)
     assert (await post.waiting(listener)).leased_count > 2
     await post.deliveries.pause(listener, principal="test")
     gate.set()
     await post.delivered(listener, 62)
-    async with asyncio.timeout(10):
-        while (await post.waiting(listener)).leased_count:
-            await asyncio.sleep(0.001)
-    counters = await post.waiting(listener)
+    counters = await eventually(lambda: post.waiting(listener), lambda counters: not counters.leased_count)
     assert (counters.ready_count, counters.leased_count) == (38, 0)
     messages = (await post.broker.browse(post.catalog.outbox(listener), limit=100)).messages
     assert {message.attempts for message in messages} == {0}

@@ -1,10 +1,17 @@
 """Liveness checks: what they say of a receiver, and what follows for deliveries."""
 
+from functools import partial
+
 from couriermq.clock import FakeClock
-from couriermq.core.model import MINUTE
+from couriermq.core.model import MINUTE, Listener
 from couriermq.delivery import BreakerState, Liveness
 from tests.delivery.conftest import Post
-from tests.support.receiver import Receiver, answer, receiving, until
+from tests.support.eventually import eventually
+from tests.support.receiver import Receiver, answer, receiving
+
+
+async def until_checked(post: Post, listener: Listener, count: int) -> None:
+    await eventually(lambda: post.health(listener).live_count + post.health(listener).lifeless_count == count)
 
 
 async def test_a_new_listener_is_checked_soon_and_then_every_minute(
@@ -13,7 +20,7 @@ async def test_a_new_listener_is_checked_soon_and_then_every_minute(
     queue = await post.queue()
     listener = await post.listen(queue, receiver.url, liveness_url=receiver.url + "/live")
     for count in (1, 2, 3):
-        await until(lambda count=count: post.health(listener).live_count == count)
+        await until_checked(post, listener, count)
         clock.advance(ms=MINUTE)
     health = post.health(listener)
     assert (health.liveness, health.lifeless_count) == (Liveness.STABLE, 0)
@@ -35,9 +42,7 @@ async def test_checks_that_fail_make_it_unstable_then_down_and_one_that_succeeds
     listener = await post.listen(queue, receiver.url, liveness_url=receiver.url)
     states = []
     for count in range(1, 5):
-        await until(
-            lambda count=count: post.health(listener).live_count + post.health(listener).lifeless_count == count
-        )
+        await until_checked(post, listener, count)
         states.append(post.health(listener).liveness)
         clock.advance(ms=MINUTE)
     assert states == [Liveness.UNSTABLE, Liveness.UNSTABLE, Liveness.DOWN, Liveness.STABLE]
@@ -52,9 +57,9 @@ async def test_a_receiver_that_is_back_gets_what_waits_at_once(
         queue = await post.queue()
         listener = await post.listen(queue, receiver.url, liveness_url=life.url, concurrency=1, schedule_ms=(1,) * 50)
         await post.send(queue, *[b"x"] * 12)
-        await until(lambda: post.health(listener).breaker is BreakerState.OPEN)
+        await eventually(lambda: post.health(listener).breaker is BreakerState.OPEN)
         for count in (1, 2, 3):
-            await until(lambda count=count: post.health(listener).lifeless_count == count)
+            await until_checked(post, listener, count)
             clock.advance(ms=MINUTE if count < 3 else 0)
         assert post.health(listener).liveness is Liveness.DOWN
         receiver.behave(answer())
@@ -66,7 +71,7 @@ async def test_a_receiver_that_is_back_gets_what_waits_at_once(
 async def test_a_liveness_url_that_points_inside_is_never_dialled(post: Post, receiver: Receiver) -> None:
     queue = await post.queue()
     listener = await post.listen(queue, receiver.url, liveness_url="http://10.0.0.1/live")
-    await until(lambda: post.health(listener).lifeless_count == 1)
+    await eventually(lambda: post.health(listener).lifeless_count == 1)
     assert "private" in (post.health(listener).last_lifeless_error or "")
 
 
@@ -75,17 +80,17 @@ async def test_a_changed_liveness_url_is_checked_instead_of_the_old_one(
 ) -> None:
     queue = await post.queue()
     listener = await post.listen(queue, receiver.url, liveness_url=receiver.url + "/old")
-    await until(lambda: post.health(listener).live_count == 1)
+    await eventually(lambda: post.health(listener).live_count == 1)
     await post.catalog.change_listener(listener, liveness_url=receiver.url + "/new", principal="test")
-    await until(lambda: post.health(listener).live_count == 2)
+    await eventually(lambda: post.health(listener).live_count == 2)
     clock.advance(ms=MINUTE)
-    await until(lambda: post.health(listener).live_count == 3)
+    await eventually(lambda: post.health(listener).live_count == 3)
     assert [request.path for request in receiver.requests] == ["/hook/old", "/hook/new", "/hook/new"]
 
 
 async def test_a_challenge_is_answered_by_exactly_the_text(post: Post, receiver: Receiver) -> None:
     receiver.behave(answer(200, b"proof"))
-    challenge = post.deliveries.challenge
+    challenge = partial(post.deliveries.challenge, tenant="default")
     assert await challenge("127.0.0.1", receiver.port, "/.well-known/x", "proof")
     assert not await challenge("127.0.0.1", receiver.port, "/.well-known/x", "proof\n")
     assert not await challenge("10.0.0.1", receiver.port, "/.well-known/x", "proof")

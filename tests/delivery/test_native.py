@@ -1,15 +1,18 @@
 """Listeners through the native API."""
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from standardwebhooks import Webhook
 
 from couriermq.clock import SystemClock
 from couriermq.dialects.native.openapi import document
 from tests.delivery.conftest import COURIER, Post
+from tests.support.eventually import eventually
 from tests.support.inprocess import courier_app
-from tests.support.receiver import Receiver, answer, until
+from tests.support.receiver import Receiver, answer
 
 QUEUES = "/courier/v1/tenants/default/queues"
 LISTENERS = f"{QUEUES}/orders/listeners"
@@ -20,13 +23,14 @@ async def create(post: Post, url: str, name: str = "shop", status: int = 201, **
         await post.queue()
     made = await post.app.post(LISTENERS, {"name": name, "url": url, **facts})
     assert made.status == status, made.body
-    return made.json()
+    listener: dict[str, Any] = made.json()
+    return listener
 
 
 async def token_for(post: Post, *actions: str, queues: list[str] | None = None) -> str:
     scopes = [{"action": action, "queues": queues or ["*"]} for action in actions]
     made = await post.app.post("/courier/v1/tenants/default/credentials", {"name": "one", "scopes": scopes})
-    return made.json()["secret"]
+    return str(made.json()["secret"])
 
 
 async def test_a_listener_is_created_read_listed_changed_and_deleted(post: Post, receiver: Receiver) -> None:
@@ -36,10 +40,12 @@ async def test_a_listener_is_created_read_listed_changed_and_deleted(post: Post,
     assert made["settings"]["concurrency"] == 2
     assert made["settings"]["schedule_ms"][:2] == [5_000, 300_000]
     assert made["counters"] == {"waiting_count": 0, "delivered_count": 0, "dead_letter_count": 0}
+    shown = {name: value for name, value in made.items() if name != "secret"}
+    shown["secrets"] = [{"created_at": post.clock.now(), "expires_at": None}]
     for name in (made["id"], "shop"):
-        assert (await post.app.get(f"{LISTENERS}/{name}")).json() == made
+        assert (await post.app.get(f"{LISTENERS}/{name}")).json() == shown
     listed = (await post.app.get(LISTENERS)).json()
-    assert listed == {"listeners": [made], "next": None}
+    assert listed == {"listeners": [shown], "next": None}
     assert (await post.app.get("/courier/v1/tenants/default/listeners")).json() == listed
     changed = await post.app.request(
         "PATCH", f"{LISTENERS}/shop", json={"name": "store", "settings": {"timeout_ms": 1_000}}
@@ -48,6 +54,41 @@ async def test_a_listener_is_created_read_listed_changed_and_deleted(post: Post,
     assert changed.json()["settings"]["headers"] == {"x-shop": "1"}
     assert (await post.app.request("DELETE", f"{LISTENERS}/store")).status == 204
     assert (await post.app.get(f"{LISTENERS}/store")).status == 404
+
+
+async def test_secrets_are_shown_when_they_are_made_or_asked_for(post: Post, receiver: Receiver) -> None:
+    made = await create(post, receiver.url)
+    one = f"{LISTENERS}/shop"
+    rotated = await post.app.post(f"{one}/rotate-secret", {})
+    assert made["secret"] in rotated.body.decode()
+    assert rotated.headers["cache-control"] == "no-store"
+    secrets = [secret["value"] for secret in rotated.json()["secrets"]]
+    for method, path, body in [
+        ("GET", one, None),
+        ("GET", f"{one}?reveal=false", None),
+        ("GET", LISTENERS, None),
+        ("GET", "/courier/v1/tenants/default/listeners", None),
+        ("PATCH", one, {"settings": {"concurrency": 3}}),
+        ("POST", f"{one}/pause", None),
+        ("POST", f"{one}/resume", None),
+    ]:
+        response = await post.app.request(method, path, json=msgspec.UNSET if body is None else body)
+        assert (response.status, response.headers["cache-control"]) == (200, "no-store")
+        assert not [secret for secret in secrets if secret in response.body.decode()]
+    revealed = await post.app.get(f"{one}?reveal=true")
+    assert [secret["value"] for secret in revealed.json()["secrets"]] == secrets
+    assert revealed.json()["secret"] == secrets[0]
+    assert revealed.headers["cache-control"] == "no-store"
+
+
+async def test_secrets_are_revealed_only_to_those_who_may_manage_the_queue(post: Post, receiver: Receiver) -> None:
+    made = await create(post, receiver.url)
+    watcher = await token_for(post, "stats", "browse")
+    response = await post.app.get(f"{LISTENERS}/shop?reveal=true", token=watcher)
+    assert response.status == 403
+    assert made["secret"].encode() not in response.body
+    assert "secrets" not in (await post.app.get(f"{LISTENERS}/shop", token=watcher)).json()
+    assert (await post.app.get(f"{LISTENERS}/shop?reveal=yes")).status == 400
 
 
 async def test_a_page_of_listeners_at_a_time(post: Post, receiver: Receiver) -> None:
@@ -101,7 +142,7 @@ async def test_secrets_are_for_those_who_may_manage(post: Post, receiver: Receiv
         receiver.url,
         settings={"headers": {"x-key": "k3y"}, "authorization": {"type": "bearer", "token": "t0ken"}},
     )
-    as_root = (await post.app.get(f"{LISTENERS}/shop")).body
+    as_root = (await post.app.get(f"{LISTENERS}/shop?reveal=true")).body
     looking = await post.app.get(f"{LISTENERS}/shop", token=await token_for(post, "browse"))
     assert b"whsec_" in as_root
     assert b"k3y" in as_root
@@ -126,7 +167,7 @@ async def test_a_caller_sees_only_the_listeners_of_its_queues(post: Post, receiv
     await create(post, receiver.url)
     other = await post.queue("other")
     await post.listen(other, receiver.url, "hidden")
-    token = await token_for(post, "stats", queues=["orders"])
+    token = await token_for(post, "browse", queues=["orders"])
     listed = await post.app.get("/courier/v1/tenants/default/listeners", token=token)
     assert [listener["name"] for listener in listed.json()["listeners"]] == ["shop"]
 
@@ -175,7 +216,9 @@ async def test_a_secret_of_ones_own_an_asymmetric_one_and_a_rotation(post: Post,
     assert rotated["secrets"][1]["expires_at"] == post.clock.now() + 60_000
 
 
-async def test_receivers_verify_with_the_official_library_also_during_a_rotation(tmp_path, receiver: Receiver) -> None:
+async def test_receivers_verify_with_the_official_library_also_during_a_rotation(
+    tmp_path: Path, receiver: Receiver
+) -> None:
     async with courier_app(tmp_path, clock=SystemClock(), **COURIER) as app:
         post = Post(app)
         made = await create(post, receiver.url)
@@ -191,7 +234,7 @@ async def test_a_disabled_listener_says_why(post: Post, receiver: Receiver) -> N
     made = await create(post, receiver.url)
     await post.app.post(f"{QUEUES}/orders/messages", {"body": "hello"})
     listener = post.catalog.listener(post.catalog.queue("default", "orders"), made["id"])
-    await until(lambda: post.now(listener).reason)
+    await eventually(lambda: post.now(listener).reason)
     found = (await post.app.get(f"{LISTENERS}/shop")).json()
     assert (found["state"], found["reason"]) == ("disabled", "the receiver answered 410 Gone")
 

@@ -1,19 +1,23 @@
 """Real receivers that behave well and badly, each with the state that it leads to."""
 
 import socket
+from typing import Any
 
 import pytest
 
 from couriermq.clock import FakeClock
-from couriermq.core.model import SECOND, ListenerState
-from couriermq.delivery import Outcome
+from couriermq.core.model import SECOND, Listener, ListenerState
+from couriermq.delivery import DeliveryAttempt, Outcome
 from tests.delivery.conftest import Post
-from tests.support.receiver import Manner, Receiver, answer, endless, hang, hang_up, raw, trickle, until
+from tests.support.eventually import eventually
+from tests.support.receiver import Manner, Receiver, answer, endless, hang, hang_up, raw, trickle
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
-async def delivered(post: Post, receiver: Receiver, manner: Manner, **settings):
+async def delivered(
+    post: Post, receiver: Receiver, manner: Manner, **settings: Any
+) -> tuple[Listener, DeliveryAttempt]:
     """One message to a receiver of this manner: the listener, and the first line of its log."""
     receiver.behave(manner)
     queue = await post.queue()
@@ -65,7 +69,7 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(post: Post, receiver:
 
 async def test_410_disables_the_listener_and_keeps_the_message(post: Post, receiver: Receiver) -> None:
     listener, line = await delivered(post, receiver, answer(410))
-    await until(lambda: post.now(listener).state is ListenerState.DISABLED)
+    await eventually(lambda: post.now(listener).state is ListenerState.DISABLED)
     assert line.verdict is Outcome.GONE
     assert "410" in (post.now(listener).reason or "")
     assert (await post.waiting(listener)).total_count == 1
@@ -89,14 +93,14 @@ async def test_a_huge_body_is_cut_off_and_the_status_counts(post: Post, receiver
     listener, line = await delivered(post, receiver, answer(200, b"x" * 1_000_000))
     assert (line.verdict, line.status) == (Outcome.DELIVERED, 200)
     assert len(line.excerpt or "") == 512
-    await until(lambda: receiver.open_count == 0)
+    await eventually(lambda: receiver.open_count == 0)
     assert (await post.waiting(listener)).acked_count == 1
 
 
 async def test_an_endless_body_is_cut_off_and_the_status_counts(post: Post, receiver: Receiver) -> None:
     _, line = await delivered(post, receiver, endless)
     assert (line.verdict, line.status) == (Outcome.DELIVERED, 200)
-    await until(lambda: receiver.open_count == 0)
+    await eventually(lambda: receiver.open_count == 0)
 
 
 async def test_a_body_that_trickles_is_over_when_its_time_is(post: Post, receiver: Receiver) -> None:

@@ -1,5 +1,7 @@
 """Delivering again: one message, a span of time, all that were missed."""
 
+from typing import Any
+
 import pytest
 
 from couriermq.clock import FakeClock
@@ -9,7 +11,7 @@ from tests.delivery.conftest import Post
 from tests.support.receiver import Receiver, answer
 
 
-async def listening(post: Post, receiver: Receiver, **settings) -> tuple[Queue, Listener]:
+async def listening(post: Post, receiver: Receiver, **settings: Any) -> tuple[Queue, Listener]:
     queue = await post.queue(settings=QueueSettings(keep_delivered=False))
     return queue, await post.listen(queue, receiver.url, **settings)
 
@@ -125,7 +127,9 @@ async def test_a_span_brings_back_dead_letters_too_and_only_what_the_rules_let_t
         ({"since": 5, "until": 5}, Invalid),
     ],
 )
-async def test_a_replay_chooses_one_way(post: Post, receiver: Receiver, choice, error) -> None:
+async def test_a_replay_chooses_one_way(
+    post: Post, receiver: Receiver, choice: dict[str, Any], error: type[Exception]
+) -> None:
     _, listener = await listening(post, receiver)
     with pytest.raises(error):
         await post.deliveries.replay(listener, **choice, principal="test")

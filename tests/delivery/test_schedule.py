@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from couriermq.core.model import DAY, HOUR, MINUTE, SECOND, ListenerSettings
-from couriermq.delivery.model import Answer, Delivered, Gone, Retry
+from couriermq.delivery.model import Answer, Delivered, Gone, Retry, Verdict
 from couriermq.delivery.schedule import retry_after_ms, verdict
 
 NOW = 1_700_000_000_000
@@ -15,7 +15,7 @@ DEFAULT = ListenerSettings()
 WAITS = (5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 10 * HOUR)
 
 
-def judged(answer: Answer, *, attempt: int = 1, dice: float = 0.5, settings: ListenerSettings = DEFAULT):
+def judged(answer: Answer, *, attempt: int = 1, dice: float = 0.5, settings: ListenerSettings = DEFAULT) -> Verdict:
     return verdict(answer, settings, attempt=attempt, now=NOW, dice=dice)
 
 
@@ -45,6 +45,7 @@ def test_after_the_last_attempt_there_is_nothing_to_wait_for() -> None:
 @given(st.integers(1, 7), st.floats(0, 1, exclude_max=True))
 def test_a_wait_is_up_to_a_fifth_shorter_or_longer(attempt: int, dice: float) -> None:
     decided = judged(Answer(status=500), attempt=attempt, dice=dice)
+    assert isinstance(decided, Retry)
     assert 0.8 * WAITS[attempt - 1] - 1 <= decided.delay_ms <= 1.2 * WAITS[attempt - 1] + 1
 
 
@@ -55,7 +56,8 @@ def test_the_ends_of_the_dice_are_the_ends_of_the_jitter() -> None:
 
 def test_a_schedule_of_ones_own() -> None:
     settings = ListenerSettings(schedule_ms=(1, 10), jitter=0.0)
-    assert [judged(Answer(status=500), attempt=n, settings=settings).delay_ms for n in (1, 2, 3)] == [1, 10, 0]
+    decided = [judged(Answer(status=500), attempt=n, settings=settings) for n in (1, 2, 3)]
+    assert decided == [Retry(1), Retry(10), Retry(0)]
 
 
 def test_410_is_the_end() -> None:

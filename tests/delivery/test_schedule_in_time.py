@@ -6,7 +6,8 @@ from couriermq.core.model import DAY, HOUR, MINUTE, SECOND, ListenerState
 from couriermq.delivery import BreakerState, Outcome
 from couriermq.delivery.breaker import TRIP_COUNT
 from tests.delivery.conftest import Post
-from tests.support.receiver import Receiver, answer, until
+from tests.support.eventually import eventually
+from tests.support.receiver import Receiver, answer
 
 WAITS = (5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 10 * HOUR)
 
@@ -54,8 +55,8 @@ async def test_a_breaker_spares_a_dead_receiver_and_the_attempts_of_what_waits(
 
     receiver.behave(answer())
     clock.advance(ms=60 * SECOND)
-    await until(lambda: len(receiver.requests) >= TRIP_COUNT + 41)
-    await until(lambda: post.health(listener).breaker is BreakerState.CLOSED)
+    await eventually(lambda: len(receiver.requests) >= TRIP_COUNT + 41)
+    await eventually(lambda: post.health(listener).breaker is BreakerState.CLOSED)
     await post.delivered(listener, 40)
     assert (await post.waiting(listener)).total_count == 0
 
@@ -71,7 +72,7 @@ async def test_days_of_nothing_but_failures_disable_a_listener_with_an_event_tha
         await post.attempts(listener, number)
         assert post.now(listener).state is ListenerState.ACTIVE
         clock.advance(ms=6 * HOUR)
-    await until(lambda: post.now(listener).state is ListenerState.DISABLED)
+    await eventually(lambda: post.now(listener).state is ListenerState.DISABLED)
     reason = post.now(listener).reason or ""
     assert reason == "nothing but failures for 5 days (21 attempts), the last: status 500"
 
@@ -92,7 +93,7 @@ async def test_a_listener_that_is_resumed_gets_what_has_waited_and_a_fresh_start
     queue = await post.queue()
     listener = await post.listen(queue, receiver.url)
     await post.send(queue, b"one")
-    await until(lambda: post.now(listener).state is ListenerState.DISABLED)
+    await eventually(lambda: post.now(listener).state is ListenerState.DISABLED)
     await post.attempts(listener, 1)  # the clock must not end a lease that is just being given back
     await post.send(queue, b"two")
     receiver.behave(answer())

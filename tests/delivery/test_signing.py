@@ -11,6 +11,8 @@ from couriermq.clock import FakeClock
 from couriermq.core.errors import Invalid
 from couriermq.core.model import DAY, HOUR, Secret
 from couriermq.delivery import signing
+from tests.delivery.conftest import Post
+from tests.support.receiver import Receiver
 
 ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
 VECTOR = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -108,3 +110,12 @@ def test_every_attempt_has_a_signature_of_its_own() -> None:
 def test_what_nothing_can_be_signed_with_is_refused(value: str) -> None:
     with pytest.raises(Invalid):
         signing.given_secret(value, now=NOW)
+
+
+async def test_a_delivery_is_signed_with_the_wall_clock(post: Post, receiver: Receiver) -> None:
+    post.clock.wall_ahead_ms = 3_600_000
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url)
+    await post.send(queue, b"hello")
+    await post.delivered(listener, 1)
+    assert receiver.requests[0].headers["webhook-timestamp"] == str(post.clock.wall() // 1_000)

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import Standby, Storm, kill_server, url_of_either, weather, work_goes_on
+from tests.support.eventually import eventually
 from tests.support.postgres import Cluster
 from tests.support.server import ServerProcess
 
-pytestmark = pytest.mark.slow
-
-CALM_SECONDS = 2.0
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def cluster() -> Iterator[Cluster]:
 async def test_a_database_that_restarts_loses_nothing_that_was_accepted(tmp_path: Path, cluster: Cluster) -> None:
     async def chaos(nodes: list[ServerProcess], storm: Storm) -> None:
         for mode in ("fast", "immediate"):
-            await asyncio.sleep(CALM_SECONDS)
+            await work_goes_on(storm)
             await asyncio.to_thread(cluster.restart, mode)
             await work_goes_on(storm)
 
@@ -40,7 +39,7 @@ async def test_sessions_that_the_database_ends_are_made_anew(tmp_path: Path, clu
     async def chaos(nodes: list[ServerProcess], storm: Storm) -> None:
         sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'courier'"
         for _ in range(5):
-            await asyncio.sleep(1.0)
+            await work_goes_on(storm)
             ended.extend(await asyncio.to_thread(cluster.execute, sql))
         await work_goes_on(storm)
 
@@ -60,17 +59,19 @@ async def test_a_standby_that_takes_over_has_everything_that_was_accepted(tmp_pa
         primary.remove()
 
 
+async def readiness(node: ServerProcess) -> int:
+    return (await asyncio.to_thread(node.session.get, f"{node.url}/readyz")).status_code
+
+
 async def fail_over(tmp_path: Path, primary: Cluster, standby: Standby) -> None:
     primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
     primary.execute("SELECT pg_reload_conf()")
 
     async def chaos(nodes: list[ServerProcess], storm: Storm) -> None:
-        await asyncio.sleep(CALM_SECONDS)
+        await work_goes_on(storm)
         assert primary.execute("SELECT sync_state FROM pg_stat_replication") == [("sync",)]
         kill_server(primary)
-        await asyncio.sleep(1.0)
-        refused = await asyncio.to_thread(nodes[0].session.get, f"{nodes[0].url}/readyz")
-        assert refused.status_code == 503
+        await eventually(lambda: readiness(nodes[0]), (503).__eq__)
         await asyncio.to_thread(standby.promote)
         await work_goes_on(storm)
 

@@ -30,7 +30,7 @@ def cluster() -> Iterator[tuple[str, list[int], subprocess.Popen[str]]]:
     """Its URL, the processes of its nodes, and the program that holds them all."""
     folder = Path(tempfile.mkdtemp(prefix="courier-cluster-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user, who must get there
-    command = [sys.executable, START, "--port", str(free_port()), "--data", str(folder)]
+    command = [sys.executable, str(START), "--port", str(free_port()), "--data", str(folder)]
     environ = os.environ | {"COURIER_ROOT_TOKEN": "root-token"}
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True, cwd=START.parents[2]) as program:
         assert program.stdout is not None
@@ -83,7 +83,7 @@ def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path: Path)
     data = tmp_path / "cluster"
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        command = [sys.executable, START, "--port", str(port), "--data", str(data)]
+        command = [sys.executable, str(START), "--port", str(port), "--data", str(data)]
         program = subprocess.run(command, capture_output=True, text=True, check=False, timeout=STOP_SECONDS)
     assert (program.returncode, program.stdout) == (1, "")
     assert program.stderr == f"port {port} is taken by another program; choose one with --port\n"

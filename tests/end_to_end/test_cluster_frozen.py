@@ -2,19 +2,26 @@
 others have its work by then, and what it still had in hand counts for nothing."""
 
 import asyncio
+import contextlib
 import signal
+import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 
 from couriermq.core.duties import DELIVERY
-from tests.support.cluster import Storm, weather, work_goes_on
+from tests.support.cluster import Freeze, Storm, started_nodes, weather, work_goes_on
+from tests.support.eventually import eventually
 from tests.support.postgres import shared_cluster
-from tests.support.server import ServerProcess
+from tests.support.receiver import answer, hang_up, held_until, receiving
+from tests.support.server import ServerProcess, start_server
+from tests.support.soak import sized
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 FROZEN_SECONDS = 12.0
 """Longer than leases live here, and than it takes the others to end a silent node's session."""
@@ -32,42 +39,54 @@ async def duties_of(node: ServerProcess) -> dict[str, float]:
 async def held(nodes: list[ServerProcess]) -> dict[str, float]:
     total: Counter[str] = Counter()
     for node in nodes:
-        total.update(await duties_of(node))  # type: ignore[arg-type]
+        total.update(await duties_of(node))
     return dict(total)
 
 
 async def all_duties_are_held(nodes: list[ServerProcess]) -> None:
-    async with asyncio.timeout(HEAL_SECONDS):
-        while await held(nodes) != ALL:
-            await asyncio.sleep(0.2)
+    await eventually(lambda: held(nodes), ALL.__eq__, seconds=HEAL_SECONDS)
+
+
+async def takes_part(node: ServerProcess) -> None:
+    """It has its share of the deliveries."""
+    await eventually(lambda: duties_of(node), lambda duties: duties["delivery"], seconds=HEAL_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def standing_still(node: ServerProcess) -> AsyncIterator[float]:
+    """Since when, in seconds of the wall clock."""
+    node.signal(signal.SIGSTOP)
+    try:
+        await eventually(lambda: Path(f"/proc/{node.pid}/stat").read_text().rpartition(") ")[2][0], "T".__eq__)
+        yield time.time()
+    finally:
+        node.signal(signal.SIGCONT)
 
 
 async def freeze(frozen: ServerProcess, others: list[ServerProcess], storm: Storm) -> None:
     """Nobody asks it anything new meanwhile, as a balancer would see to; what it was asked before waits in it."""
     await work_goes_on(storm)
     nodes, storm.nodes = storm.nodes, others
-    frozen.signal(signal.SIGSTOP)
-    try:
-        began, news = asyncio.get_running_loop().time(), len(storm.news)
-        while len(storm.news) < news + 10 or asyncio.get_running_loop().time() < began + FROZEN_SECONDS:
-            assert asyncio.get_running_loop().time() < began + HEAL_SECONDS, "the others do not go on"
-            await asyncio.sleep(0.1)
+    async with standing_still(frozen) as stopped_at:
+        news = len(storm.news)
+        await eventually(lambda: len(storm.news), lambda count: count >= news + 10, seconds=HEAL_SECONDS)
+        await eventually(lambda: time.time() - stopped_at > FROZEN_SECONDS)
         await all_duties_are_held(others)
-        async with asyncio.timeout(HEAL_SECONDS):  # what it had leased for a delivery is free when that lease ends
-            while not set(storm.news[:news]) <= set(storm.arrived("plain")) & set(storm.arrived("ordered")):
-                await asyncio.sleep(0.1)
-    finally:
-        frozen.signal(signal.SIGCONT)
+        # What it had leased for a delivery is free when that lease ends.
+        await eventually(
+            lambda: {name: set(storm.news[:news]) - set(storm.arrived(name)) for name in storm.receivers},
+            lambda missing: not any(missing.values()),
+            seconds=HEAL_SECONDS,
+        )
+        storm.freezes.append(Freeze(stopped_at, time.time()))
     storm.nodes = nodes
 
 
 async def test_a_node_that_was_frozen_finds_its_work_done_and_takes_part_again(tmp_path: Path) -> None:
     async def chaos(nodes: list[ServerProcess], storm: Storm) -> None:
-        for frozen in nodes[:2]:
+        for frozen in nodes[: sized(1, 2)]:
             await freeze(frozen, [node for node in nodes if node is not frozen], storm)
-            async with asyncio.timeout(HEAL_SECONDS):
-                while not (await duties_of(frozen))["delivery"]:
-                    await asyncio.sleep(0.2)  # it has its share again
+            await takes_part(frozen)
             await all_duties_are_held(nodes)
             ready = await asyncio.to_thread(requests.get, f"{frozen.url}/readyz", timeout=HEAL_SECONDS)
             assert ready.status_code == 200
@@ -75,3 +94,36 @@ async def test_a_node_that_was_frozen_finds_its_work_done_and_takes_part_again(t
 
     await weather(tmp_path, shared_cluster().store_url(tmp_path), chaos)
     shared_cluster().empty(tmp_path)
+
+
+async def test_a_request_that_a_frozen_node_would_repeat_is_not_sent_when_it_goes_on(tmp_path: Path) -> None:
+    """The receiver hangs up on a connection that was kept, which makes a node send the request over another."""
+    store, let_go = shared_cluster().store_url(tmp_path), asyncio.Event()
+    settings = {"ordered": True, "timeout_ms": 60_000}
+    async with receiving(answer(), held_until(let_go, hang_up), answer()) as receiver:
+        with started_nodes(tmp_path, store, 1) as (frozen,):
+            await ask(frozen, "", {"name": "news"})
+            await ask(frozen, "/news/listeners", {"name": "ordered", "url": receiver.url, "settings": settings})
+            await ask(frozen, "/news/messages", {"body": "first"})
+            await receiver.wait(1)
+            await ask(frozen, "/news/messages", {"body": "second"})
+            await receiver.wait(2)
+            async with standing_still(frozen):
+                let_go.set()
+                with start_server(
+                    tmp_path, data=tmp_path / "other", store=store, delivery_allow="127.0.0.0/8"
+                ) as other:
+                    await ask(other, "/news/messages", {"body": "third"})
+                    await eventually(lambda: receiver.bodies, lambda bodies: b"third" in bodies, seconds=HEAL_SECONDS)
+                    assert await asyncio.to_thread(other.stop) == 0
+            await takes_part(frozen)
+            await ask(frozen, "/news/messages", {"body": "fourth"})
+            await eventually(lambda: receiver.bodies, lambda bodies: b"fourth" in bodies)
+            assert receiver.bodies == [b"first", b"second", b"second", b"third", b"fourth"]
+    shared_cluster().empty(tmp_path)
+
+
+async def ask(node: ServerProcess, path: str, order: dict[str, Any]) -> None:
+    url = f"{node.url}/courier/v1/tenants/default/queues{path}"
+    answered = await asyncio.to_thread(node.session.post, url, json=order, timeout=HEAL_SECONDS)
+    assert answered.status_code < 300, answered.text

@@ -9,10 +9,11 @@ import pytest
 import requests
 
 from tests.support.cluster import check, storming, work_goes_on
+from tests.support.eventually import eventually
 from tests.support.network import HUB, Network, RemoteCluster, remote_nodes
 from tests.support.server import ServerProcess
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 CUT_SECONDS = 12.0
 """Longer than it takes the others to notice that a session has fallen silent."""
@@ -61,18 +62,15 @@ def test_a_node_that_cannot_reach_the_database_says_so_and_comes_back(
             await work_goes_on(storm)
             network.part("node0", "db")
             cut = asyncio.get_running_loop().time()
-            while await is_ready(nodes[0]):
-                assert asyncio.get_running_loop().time() < cut + HEAL_SECONDS
-                await asyncio.sleep(0.1)
+            await eventually(lambda: is_ready(nodes[0]), lambda ready: not ready, seconds=HEAL_SECONDS)
             assert await is_ready(nodes[1])
             news = len(storm.news)
-            while len(storm.news) < news + 10 or asyncio.get_running_loop().time() < cut + CUT_SECONDS:
-                await asyncio.sleep(0.1)  # others accept, and deliver what was the silent node's to deliver
+            # Others accept, and deliver what was the silent node's to deliver.
+            await eventually(lambda: len(storm.news), lambda count: count >= news + 10, seconds=HEAL_SECONDS)
+            await eventually(lambda: asyncio.get_running_loop().time() >= cut + CUT_SECONDS)
             assert set(storm.news[:news]) <= set(storm.arrived("plain")) & set(storm.arrived("ordered"))
             network.part()
-            async with asyncio.timeout(HEAL_SECONDS):
-                while not await is_ready(nodes[0]):
-                    await asyncio.sleep(0.1)
+            await eventually(lambda: is_ready(nodes[0]), seconds=HEAL_SECONDS)
             await work_goes_on(storm)
         assert storm.witness.lost_answers > 0
         await check(storm, nodes, cluster.url())

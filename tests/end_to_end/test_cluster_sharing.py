@@ -1,10 +1,9 @@
 """Two nodes share the work: each listener is one node's, one seals the journal, cursors and health are common."""
 
-import asyncio
 import contextlib
-import inspect
+import functools
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,14 @@ from couriermq.clock import SystemClock
 from couriermq.core.duties import ARCHIVE
 from couriermq.core.errors import CursorNotFound
 from tests.delivery.conftest import Post
+from tests.support.eventually import eventually
 from tests.support.inprocess import InProcess, courier_app
 from tests.support.postgres import shared_cluster
 from tests.support.receiver import answer, receiving
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 20.0
 LISTENERS = 12
-
-
-async def eventually(look: Callable[[], Any]) -> None:
-    """These are real clocks: nodes look at each other once a second."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not (await found if inspect.isawaitable(found := look()) else found):
-            await asyncio.sleep(0.02)
 
 
 @pytest.fixture
@@ -65,7 +57,7 @@ async def test_each_listener_is_delivered_to_by_one_node_and_the_listeners_are_s
         assert len(shares) == 2
         await other.send(queue, b"hello", b"again")
         for listener in listeners:
-            await eventually(lambda listener=listener: _acked(one, listener, 2))
+            await eventually(functools.partial(_acked, one, listener, 2))
         assert len(receiver.requests) == 2 * LISTENERS
         (line, _) = await one.deliveries.log(listeners[0])
         assert (await other.deliveries.log(listeners[0]))[0] == line

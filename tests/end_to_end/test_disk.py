@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from couriermq.storage.sqlite import care
+from couriermq.storage.sqlite.store import SqliteStore
 from tests.support.inprocess import InProcess, courier_app
 from tests.support.server import COMMAND, ServerProcess, environ, start_server
 
@@ -195,6 +196,7 @@ async def send(app: InProcess, id_: str) -> Any:
 async def test_a_sync_that_fails_is_never_answered_with_success(tmp_path: Path) -> None:
     broken = BrokenDisk()
     async with courier_app(tmp_path) as app:
+        assert isinstance(app.store, SqliteStore)
         app.store._commit._sync = broken
         await app.post(QUEUES, {"name": "orders"})
         assert (await send(app, "before")).status == 201

@@ -9,6 +9,7 @@ from couriermq.core.model import Draft, Message
 from tests.support.engines import Rig
 from tests.support.histories import Histories
 from tests.support.over_http import HttpRig
+from tests.support.soak import repeated
 
 STEPS = 40
 
@@ -30,6 +31,6 @@ class OverHttp(Histories):
 @pytest.mark.slow
 def test_no_history_tells_the_native_api_from_the_specification() -> None:
     profile = settings()
-    run_state_machine_as_test(
-        OverHttp, settings=settings(profile, max_examples=profile.max_examples // 3, stateful_step_count=STEPS)
-    )
+    count = profile.max_examples // 3
+    for _ in repeated():
+        run_state_machine_as_test(OverHttp, settings=settings(profile, max_examples=count, stateful_step_count=STEPS))

@@ -12,11 +12,12 @@ from tests.support.engines import ENGINES, Rig
 from tests.support.load import GROUPS, Load, clients, create_queues
 from tests.support.replay import replay
 from tests.support.server import ServerProcess, start_server
+from tests.support.soak import sized
 from tests.support.witness import Witness
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
-ROUNDS = 14
+ROUNDS = sized(6, 40)
 UP_SECONDS = (0.3, 1.8)
 
 
@@ -51,7 +52,8 @@ async def test_nothing_accepted_is_lost_and_nothing_acked_returns(tmp_path: Path
     with start_server(tmp_path) as server:
         witness = await storm(server, dice)
         assert server.stop() == 0
-    assert witness.findings() == []
+    findings = witness.findings()
+    assert findings == [], "\n".join(findings)
     assert len(witness.accepted) > 100
     assert witness.lost_answers > 0
     await compare_with_journal(tmp_path / "data", witness)

@@ -1,12 +1,12 @@
 """Several real servers on one PostgreSQL: whichever is asked, the answer is the same."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
 
+from tests.support.eventually import eventually_sync
 from tests.support.postgres import shared_cluster
 from tests.support.server import ServerProcess, start_server
 
@@ -24,14 +24,6 @@ def nodes(tmp_path: Path) -> Iterator[tuple[ServerProcess, ServerProcess]]:
         start_server(tmp_path, data=tmp_path / "other", store=store) as other,
     ):
         yield one, other
-
-
-def eventually(look: Callable[[], bool]) -> None:
-    """Within seconds: these are other processes, and there is no clock of theirs to move."""
-    deadline = time.monotonic() + 20
-    while not look():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_any_node_serves_any_request(nodes: tuple[ServerProcess, ServerProcess]) -> None:
@@ -79,5 +71,5 @@ def test_a_node_that_is_killed_costs_nothing_but_its_connections(nodes: tuple[Se
         taken.extend(lease["message"]["id"] for lease in leases)
         return len(taken) == 5
 
-    eventually(drain)  # the two that the dead node had leased come back at their time
+    eventually_sync(drain)  # the two that the dead node had leased come back at their time
     assert len(set(taken)) == 5

@@ -8,11 +8,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import requests
 
+from tests.support.eventually import eventually_sync
 from tests.support.server import COMMAND, TLS, ServerProcess, environ, start_server
 
 pytestmark = pytest.mark.slow
@@ -47,9 +49,15 @@ def read_to_end(client: socket.socket) -> bytes:
     return received
 
 
+def found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text, re.MULTILINE)
+    assert match is not None, text
+    return match[1]
+
+
 def sample(server: ServerProcess, name: str) -> float:
     text = requests.get(f"{server.url}/metrics", timeout=10).text
-    return float(re.search(rf"^{name} (\S+)$", text, re.MULTILINE)[1])
+    return float(found(rf"^{name} (\S+)$", text))
 
 
 BARE = [sys.executable, "-c", "import os, sys; from couriermq import config, server; {}".format(
@@ -69,29 +77,29 @@ def refuse(tmp_path: Path, command: list[str], **settings: object) -> subprocess
 # -- starting -------------------------------------------------------------------------------------------------
 
 
-def test_the_first_start_prints_a_token_and_a_request_that_works_as_printed(tmp_path):
+def test_the_first_start_prints_a_token_and_a_request_that_works_as_printed(tmp_path: Path) -> None:
     with start_server(tmp_path, root_token=None) as server:
         commands = "\n".join(re.findall(r"^  ((?:export|curl) .*)$", server.output, re.MULTILINE))
         answer = subprocess.run(["bash", "-ec", commands], capture_output=True, text=True, check=True).stdout
         assert msgspec.json.decode(answer)["name"] == "orders"
-        token = re.search(r"export COURIER_TOKEN=(\w+)", commands)[1]
+        token = found(r"export COURIER_TOKEN=(\w+)", commands)
         server.restart()
         assert server.output.count(token) == 2  # both from the first start
         asked = requests.get(f"{server.url}{QUEUES}", headers={"Authorization": f"Bearer {token}"}, timeout=10)
         assert [queue["name"] for queue in asked.json()["queues"]] == ["orders"]
 
 
-def test_what_is_not_for_people_is_json(server):
+def test_what_is_not_for_people_is_json(server: ServerProcess) -> None:
     (line,) = server.output.splitlines()
     assert msgspec.json.decode(line)["url"] == server.url
 
 
-def test_people_get_one_line(tmp_path):
+def test_people_get_one_line(tmp_path: Path) -> None:
     with start_server(tmp_path, log_format="human") as server:
         assert server.output == f"Courier listens on {server.url} and keeps its data in {server.data}\n"
 
 
-def test_a_data_directory_in_use_is_refused(server, tmp_path):
+def test_a_data_directory_in_use_is_refused(server: ServerProcess, tmp_path: Path) -> None:
     refused = refuse(tmp_path, BARE, data=server.data)
     assert (refused.returncode, refused.stdout) == (3, "")
     assert refused.stderr.startswith(f"courier: the data directory {server.data} is in use by another Courier")
@@ -99,7 +107,7 @@ def test_a_data_directory_in_use_is_refused(server, tmp_path):
     assert requests.get(f"{server.url}/healthz", timeout=10).ok
 
 
-def test_a_port_in_use_is_refused_before_any_data_is_touched(server, tmp_path):
+def test_a_port_in_use_is_refused_before_any_data_is_touched(server: ServerProcess, tmp_path: Path) -> None:
     port = server.url.rpartition(":")[2]
     refused = refuse(tmp_path, BARE, data=tmp_path / "other", port=port)
     assert not (tmp_path / "other").exists()
@@ -117,7 +125,7 @@ def test_a_port_in_use_is_refused_before_any_data_is_touched(server, tmp_path):
         ({"tls_cert": "/none.pem", "tls_key": "/none.pem"}, "cannot be used for TLS: No such file or directory"),
     ],
 )
-def test_a_bad_setting_is_refused_with_one_sentence(tmp_path, settings, part):
+def test_a_bad_setting_is_refused_with_one_sentence(tmp_path: Path, settings: dict[str, object], part: str) -> None:
     refused = refuse(tmp_path, COMMAND, **settings)
     assert refused.returncode == 2
     assert part in refused.stderr
@@ -127,7 +135,7 @@ def test_a_bad_setting_is_refused_with_one_sentence(tmp_path, settings, part):
 # -- stopping -------------------------------------------------------------------------------------------------
 
 
-def test_a_stop_answers_whoever_waits_and_ends_well(server):
+def test_a_stop_answers_whoever_waits_and_ends_well(server: ServerProcess) -> None:
     server.session.post(f"{server.url}{QUEUES}", json={"name": "orders"}, timeout=10)
     answers: list[requests.Response] = []
 
@@ -138,8 +146,7 @@ def test_a_stop_answers_whoever_waits_and_ends_well(server):
     waiting = [threading.Thread(target=wait) for _ in range(5)]
     for thread in waiting:
         thread.start()
-    while sample(server, "courier_requests_in_hand") < len(waiting) + 1:
-        pass
+    eventually_sync(lambda: sample(server, "courier_requests_in_hand"), lambda count: count >= len(waiting) + 1)
     assert server.stop() == 0
     for thread in waiting:
         thread.join()
@@ -147,16 +154,15 @@ def test_a_stop_answers_whoever_waits_and_ends_well(server):
     assert not (server.data / "port").exists()
 
 
-def test_a_stop_lets_a_request_in_hand_finish(server):
+def test_a_stop_lets_a_request_in_hand_finish(server: ServerProcess) -> None:
     server.session.post(f"{server.url}{QUEUES}", json={"name": "orders"}, timeout=10)
     body = b'{"body": "hi"}'
-    head = f"POST {QUEUES}/orders/messages HTTP/1.1\r\nauthorization: Bearer {server.token}\r\n"
+    head = f"POST {QUEUES}/orders/messages HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {server.token}\r\n"
     with connect(server) as client:
         client.sendall(f"{head}content-length: {len(body)}\r\nexpect: 100-continue\r\n\r\n".encode())
         assert client.recv(1_000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         server.signal(signal.SIGTERM)
-        while is_listening(server):
-            pass
+        eventually_sync(lambda: not is_listening(server))
         client.sendall(body)
         answer = read_to_end(client)
     assert answer.startswith(b"HTTP/1.1 201 Created")
@@ -167,27 +173,26 @@ def test_a_stop_lets_a_request_in_hand_finish(server):
 def stuck_request(server: ServerProcess) -> socket.socket:
     """A client that never finishes its request, known to be in hand."""
     client = connect(server)
-    head = f"POST {QUEUES} HTTP/1.1\r\nauthorization: Bearer {server.token}\r\ncontent-length: 9\r\n"
+    head = f"POST {QUEUES} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {server.token}\r\ncontent-length: 9\r\n"
     client.sendall(f"{head}expect: 100-continue\r\n\r\n".encode())
     assert client.recv(1_000) == b"HTTP/1.1 100 Continue\r\n\r\n"
     return client
 
 
-def test_a_stop_does_not_wait_for_ever(tmp_path):
+def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
     with start_server(tmp_path, shutdown_ms=100) as server, stuck_request(server):
         assert server.stop() == 0
 
 
-def test_a_second_signal_does_not_wait_at_all(server):
+def test_a_second_signal_does_not_wait_at_all(server: ServerProcess) -> None:
     with stuck_request(server):
         server.signal(signal.SIGINT)
-        while is_listening(server):
-            pass
+        eventually_sync(lambda: not is_listening(server))
         server.signal(signal.SIGINT)
         assert server.wait() == 0
 
 
-def test_what_was_accepted_is_there_after_a_kill(server):
+def test_what_was_accepted_is_there_after_a_kill(server: ServerProcess) -> None:
     server.session.post(f"{server.url}{QUEUES}", json={"name": "orders"}, timeout=10)
     sent = server.session.post(f"{server.url}{QUEUES}/orders/messages", json={"body": "hi"}, timeout=10).json()
     server.kill()
@@ -199,35 +204,32 @@ def test_what_was_accepted_is_there_after_a_kill(server):
 # -- misuse ---------------------------------------------------------------------------------------------------
 
 
-def test_receivers_that_left_take_no_message_with_them(server):
+def test_receivers_that_left_take_no_message_with_them(server: ServerProcess) -> None:
     server.session.post(f"{server.url}{QUEUES}", json={"name": "orders"}, timeout=10)
     body = b'{"wait_ms": 60000}'
-    head = f"POST {QUEUES}/orders/receive HTTP/1.1\r\nauthorization: Bearer {server.token}\r\n"
+    head = f"POST {QUEUES}/orders/receive HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {server.token}\r\n"
     ghosts = [connect(server) for _ in range(20)]
     for ghost in ghosts:
         ghost.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-    while sample(server, "courier_requests_in_hand") < len(ghosts) + 1:
-        pass
+    eventually_sync(lambda: sample(server, "courier_requests_in_hand"), lambda count: count >= len(ghosts) + 1)
     for ghost in ghosts:
         ghost.close()
-    while sample(server, "courier_requests_in_hand") > 1:
-        pass
+    eventually_sync(lambda: sample(server, "courier_requests_in_hand"), lambda count: count <= 1)
     server.session.post(f"{server.url}{QUEUES}/orders/messages", json={"body": "hi"}, timeout=10)
     received = server.session.post(f"{server.url}{QUEUES}/orders/receive", json={}, timeout=10).json()
     assert received["leases"][0]["message"]["attempts"] == 1
 
 
-def test_slow_and_silent_clients_are_closed_and_harm_nobody(tmp_path):
-    deadlines = {"header_timeout_ms": 500, "body_timeout_ms": 500, "keep_alive_ms": 500}
+def test_slow_and_silent_clients_are_closed_and_harm_nobody(tmp_path: Path) -> None:
+    deadlines: dict[str, Any] = {"header_timeout_ms": 500, "body_timeout_ms": 500, "keep_alive_ms": 500}
     with start_server(tmp_path, **deadlines) as server:
         silent = [connect(server) for _ in range(100)]
         dribbling, half = connect(server), connect(server)
-        dribbling.sendall(b"GET /healthz HTTP/1.1\r\nx-slow: ")
-        half.sendall(
-            f"POST {QUEUES} HTTP/1.1\r\nauthorization: Bearer {server.token}\r\ncontent-length: 99\r\n\r\n{{".encode()
-        )
+        dribbling.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ")
+        head = f"POST {QUEUES} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {server.token}\r\n"
+        half.sendall(f"{head}content-length: 99\r\n\r\n{{".encode())
         idle = connect(server)
-        idle.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         assert requests.get(f"{server.url}/healthz", timeout=10).ok
         assert [read_to_end(client) for client in silent] == [b""] * 100
         assert read_to_end(dribbling).startswith(b"HTTP/1.1 408 ")
@@ -244,7 +246,7 @@ def megabytes(count: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_huge_body_is_refused_and_never_held_in_memory(tmp_path, announced):
+def test_a_huge_body_is_refused_and_never_held_in_memory(tmp_path: Path, announced: bool) -> None:
     with start_server(tmp_path, max_request_bytes=100_000) as server:
         before = peak_memory(server)
         body = b"x" * 200_000_000 if announced else megabytes(200)
@@ -260,19 +262,21 @@ def test_a_huge_body_is_refused_and_never_held_in_memory(tmp_path, announced):
 
 def peak_memory(server: ServerProcess) -> int:
     status = Path(f"/proc/{server.pid}/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+    return int(found(r"VmHWM:\s+(\d+) kB", status)) * 1024
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[" * 100_000, b'{"name": 1}', b"null"])
-def test_a_body_that_makes_no_sense_is_the_callers_to_fix(server, body):
+def test_a_body_that_makes_no_sense_is_the_callers_to_fix(server: ServerProcess, body: bytes) -> None:
     answer = server.session.post(f"{server.url}{QUEUES}", data=body, timeout=10)
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
 
 
-def test_a_refused_client_can_read_why_even_while_it_is_still_sending(server):
+def test_a_refused_client_can_read_why_even_while_it_is_still_sending(server: ServerProcess) -> None:
     """Closing at once would reset the connection under the answer."""
     with connect(server) as client:
-        client.sendall(b"POST /courier/v1/tenants HTTP/1.1\r\nauthorization: Bearer " + server.token.encode())
+        client.sendall(
+            b"POST /courier/v1/tenants HTTP/1.1\r\nhost: x\r\nauthorization: Bearer " + server.token.encode()
+        )
         client.sendall(b"\r\ncontent-length: 99999999999\r\n\r\n" + b"x" * 1_000_000)
         assert client.recv(12) == b"HTTP/1.1 413"
 
@@ -280,13 +284,13 @@ def test_a_refused_client_can_read_why_even_while_it_is_still_sending(server):
 # -- TLS ------------------------------------------------------------------------------------------------------
 
 
-def test_https_by_certificate_files(tmp_path):
+def test_https_by_certificate_files(tmp_path: Path) -> None:
     with start_server(tmp_path, tls_cert=TLS / "cert.pem", tls_key=TLS / "key.pem") as server:
-        trust = {"verify": str(TLS / "cert.pem"), "timeout": 10}
+        trust: dict[str, Any] = {"verify": str(TLS / "cert.pem"), "timeout": 10}
         assert server.url.startswith("https://")
         assert server.session.post(f"{server.url}{QUEUES}", json={"name": "orders"}, **trust).status_code == 201
         with connect(server) as plain:
-            plain.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            plain.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
             assert b"200 OK" not in read_to_end_of_anything(plain)
         assert requests.get(f"{server.url}/healthz", **trust).ok
         assert server.stop() == 0

@@ -1,16 +1,17 @@
 """A store on two databases, operated from the command line while programs use it."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 from couriermq.core.shards import first_of, shard_of
 from tests.cli.conftest import Courier, Run
+from tests.support.eventually import eventually_sync
 from tests.support.postgres import shared_cluster
 from tests.support.server import ServerProcess, start_server
 
@@ -22,7 +23,7 @@ QUEUE = "/courier/v1/tenants/default/queues/orders"
 def cluster(tmp_path: Path) -> Iterator[list[ServerProcess]]:
     """Two nodes on a store of two databases, with an archive that both reach."""
     home, second = (shared_cluster().store_url(tmp_path / name) for name in ("home", "second"))
-    settings = {"store": home, "archive": tmp_path / "archive", "archive_segment_ms": 200}
+    settings: dict[str, Any] = {"store": home, "archive": tmp_path / "archive", "archive_segment_ms": 200}
     with start_server(tmp_path / "a", **settings) as one, start_server(tmp_path / "b", **settings) as other:
         added = command(one).ok("shards", "add", "second", second, "--weight", 1)
         assert "number 1" in added.out
@@ -118,13 +119,9 @@ def test_shards_are_weighed_and_drained_from_the_command_line(cluster: list[Serv
         assert f"body of {name}" in command(other).ok("receive", name, "--json").out
 
 
-def eventually(look: Callable[[], Run]) -> Run:
-    """Until a command succeeds: nodes hear of each other's changes within a second."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (run := look()).code and time.monotonic() < deadline:
-        time.sleep(0.1)  # other processes are at work: there is no clock of ours to move
-    assert run.code == 0, run.err
-    return run
+def succeeds(look: Callable[[], Run]) -> Run:
+    """A command once it succeeds: nodes hear of each other's changes within a second."""
+    return eventually_sync(look, lambda run: run.code == 0, seconds=PATIENCE_S)
 
 
 @pytest.mark.slow
@@ -141,9 +138,9 @@ def test_a_shard_is_found_again_at_another_address(cluster: list[ServerProcess],
     database.execute(f"ALTER SCHEMA {schema} RENAME TO promoted")  # as if a standby had taken over elsewhere
     try:
         courier.ok("shards", "address", "second", database.url("promoted"))
-        assert "kept" in eventually(lambda: command(other)("browse", "orders")).out
+        assert "kept" in succeeds(lambda: command(other)("browse", "orders")).out
         courier.ok("send", "orders", "new")
-        assert eventually(lambda: command(other)("receive", "orders", "--limit", 2, "--json")).out.count("body") >= 2
+        assert succeeds(lambda: command(other)("receive", "orders", "--limit", 2, "--json")).out.count("body") >= 2
         one.restart()
         assert command(one).ok("shards", "list", "--json").json["shards"][1]["trouble"] is None
     finally:
@@ -165,9 +162,9 @@ def test_a_shard_that_is_drained_and_empty_is_removed_and_its_events_stay_readab
     assert "drain it first" in courier("shards", "remove", "second", "--yes", "--forget-journal").err
     assert "cannot be removed" in courier("shards", "remove", "home", "--yes", "--forget-journal").err
     courier.ok("shards", "drain", "second")
-    eventually(lambda: courier("shards", "remove", "second", "--yes"))  # as soon as its journal is sealed
+    succeeds(lambda: courier("shards", "remove", "second", "--yes"))  # as soon as its journal is sealed
     assert [shard["name"] for shard in courier.ok("shards", "list", "--json").json["shards"]] == ["home"]
-    assert "kept" in eventually(lambda: command(other)("receive", "orders")).out
+    assert "kept" in succeeds(lambda: command(other)("receive", "orders")).out
     one.restart()
     url = f"{one.url}/courier/v1/journal/events?from={first_of(1)}"
     events = one.session.get(url, timeout=30).json()["events"]
@@ -200,7 +197,7 @@ def test_messages_are_erased_from_the_journals_of_all_shards(cluster: list[Serve
     told = erasing.result().json
     assert (told["complete"], told["live_removed"], len(told["seqs"])) == (True, 3, 4)
     assert {shard_of(seq) for seq in told["seqs"]} == {0, 1}
-    bodies = duckdb.sql(f"SELECT body FROM '{archive}/*.parquet' WHERE body IS NOT NULL").fetchall()
+    bodies = duckdb.execute(f"SELECT body FROM '{archive}/*.parquet' WHERE body IS NOT NULL").fetchall()
     kept = [f"secret of {name} {number}".encode() for name in ("close", "far") for number in (0, 2)]
     assert sorted({body for (body,) in bodies} - {b"life"}) == sorted(kept)
 

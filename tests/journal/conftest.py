@@ -10,10 +10,10 @@ from tests.journal.shelf import Shelf
 from tests.support.engines import ENGINES, Rig, forget
 
 
-@pytest.fixture(params=sorted(ENGINES))
-async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shelf]:
-    """An archive of a store, on each engine."""
-    rig = Rig(lambda: ENGINES[request.param](tmp_path / "data", hasty=True))
+@pytest.fixture
+async def shelf(engine: str, tmp_path: Path) -> AsyncIterator[Shelf]:
+    """An archive of a store."""
+    rig = Rig(lambda: ENGINES[engine](tmp_path / "data", hasty=True))
     await rig.open()
     await rig.create("orders")
     yield Shelf(rig, LocalPlace(tmp_path / "archive"))

@@ -31,12 +31,12 @@ async def test_a_url_of_pyarrow_serves_as_well_as_a_folder(shelf: Shelf, url: st
 
 async def test_an_object_store_serves_as_well_as_a_folder(shelf: Shelf) -> None:
     with object_store() as store:
-        shelf = Shelf(shelf.rig, place_of(store.url("couriermq/archive")))
+        shelf = Shelf(shelf.rig, place_of(store.url("courier/archive")))
         before = await fill(shelf)
         await shelf.seal()
         name = segments.name_of(0, len(before))
-        assert [key for key in store.objects if not key.endswith("/")] == [f"couriermq/archive/{name}"]
-        store.objects["couriermq/archive/.half.part"] = b"a server that died"
+        assert [key for key in store.objects if not key.endswith("/")] == [f"courier/archive/{name}"]
+        store.objects["courier/archive/.half.part"] = b"a server that died"
         await shelf.restart()
         assert await shelf.everything() == before
         assert [row["offset"] for row in await shelf.stream(0, len(before))] == list(range(len(before)))

@@ -9,6 +9,8 @@ from couriermq.core.shards import STEP
 from couriermq.upkeep.timekeeper import Timekeeper
 from tests.journal.shelf import HOUR, Shelf, files, fill
 
+pytestmark = pytest.mark.every_engine
+
 
 async def test_segments_that_have_grown_old_are_forgotten(shelf: Shelf, tmp_path: Path) -> None:
     before = await fill(shelf)

@@ -1,7 +1,6 @@
 """The past of a queue that lives on another shard than the home: told everywhere as if there were one journal."""
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,13 @@ from couriermq.delivery.log import read_cursor
 from tests.delivery.conftest import Post
 from tests.lake.test_stats import ANYPOINT, NOON, T, window
 from tests.support.discue import Organization
+from tests.support.eventually import eventually
 from tests.support.inprocess import InProcess, courier_app
 from tests.support.lakes import write_lake
 from tests.support.postgres import shared_cluster
 from tests.support.receiver import receiving
 
-PATIENCE_S = 20.0
+pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
@@ -33,10 +33,12 @@ async def app(tmp_path: Path) -> AsyncIterator[InProcess]:
         await app.services.catalog.create_queue("default", "at-home", principal="test")
         await shards.add("second", second, weight=1)
         await shards.change("home", weight=0)
-        async with asyncio.timeout(PATIENCE_S):
-            while len(await app.services.broker.spans()) < 2:
-                app.clock.advance(ms=2_000)  # type: ignore[attr-defined]
-                await asyncio.sleep(0.01)  # shards are looked for beside everything else
+
+        def two_seconds_later() -> Awaitable[Sequence[object]]:
+            app.clock.advance(ms=2_000)
+            return app.services.broker.spans()
+
+        await eventually(two_seconds_later, lambda spans: len(spans) == 2)
         yield app
     for name in ("home", "second"):
         shared_cluster().empty(tmp_path / name)
@@ -98,7 +100,7 @@ async def test_every_dialect_tells_of_queues_on_every_shard(app: InProcess) -> N
         "requests": 10, "discue": 6,
     }  # fmt: skip
     assert await sums(app) == once
-    app.clock.advance(ms=MINUTE)  # type: ignore[attr-defined]
+    app.clock.advance(ms=MINUTE)
     await live(app)
     twice = await sums(app)
     assert (twice["native"], twice["backlog"], twice["totals"]) == ([10, 4, 4], 6, {"orders": 10, "at-home": 2})
@@ -108,7 +110,7 @@ async def test_every_dialect_tells_of_queues_on_every_shard(app: InProcess) -> N
 async def test_tables_and_journals_of_all_shards_add_up(app: InProcess) -> None:
     await live(app)
     await take_in(app)
-    app.clock.advance(ms=2 * MINUTE)  # type: ignore[attr-defined]
+    app.clock.advance(ms=2 * MINUTE)
     await live(app)
     told = await sums(app)
     assert (told["native"], told["backlog"], told["totals"]) == ([10, 4, 4], 6, {"orders": 10, "at-home": 2})
@@ -119,7 +121,7 @@ async def test_tables_and_journals_of_all_shards_add_up(app: InProcess) -> None:
 
 async def test_events_of_all_shards_come_in_the_order_of_time_and_page_by_page(app: InProcess) -> None:
     await live(app)
-    app.clock.advance(ms=MINUTE)  # type: ignore[attr-defined]
+    app.clock.advance(ms=MINUTE)
     await live(app)
     whole = (await Organization(app).get("/events?events=messages&limit=100"))["events"]
     assert [event["queue"]["name"] for event in whole] == (["at-home"] + ["orders"] * 5) * 2
@@ -147,9 +149,7 @@ async def test_the_delivery_log_and_replays_look_through_all_shards(app: InProce
         for number in range(5):
             await post.send(queue, b"%d" % number)
             await live(app)
-        async with asyncio.timeout(PATIENCE_S):
-            while (await post.waiting(listener)).acked_count < 5:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: post.waiting(listener), lambda counters: counters.acked_count == 5)
         post.deliveries._log.forget(listener)  # as after a restart
         whole = (await post.deliveries.log_page(listener, limit=10)).attempts
         first = await post.deliveries.log_page(listener, limit=3)

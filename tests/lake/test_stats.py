@@ -9,6 +9,7 @@ from urllib.parse import quote_plus
 import pytest
 
 from couriermq.clock import FakeClock
+from couriermq.core.events import Entry
 from couriermq.core.model import HOUR, MINUTE, SECOND, Ack, Draft, Queue, QueueSettings, Release
 from couriermq.dialects.anypoint.dates import http_date
 from couriermq.dialects.discue.history import History
@@ -17,11 +18,8 @@ from couriermq.lake.stats import Stats
 from couriermq.lake.tables import Lake
 from tests.support.inprocess import InProcess, courier_app
 from tests.support.lakes import write_lake
-from tests.support.stores import engine, on_every_engine
 
-__all__ = ["engine"]
-
-pytest_generate_tests = on_every_engine
+pytestmark = pytest.mark.every_engine
 
 NOON = 1_700_049_600_000  # 2023-11-15T12:00:00Z
 T = "/courier/v1/tenants/default"
@@ -62,7 +60,7 @@ async def take_in(app: InProcess) -> int:
     broker = app.services.broker
     await broker.counters(app.services.catalog.queue("default", "orders"))
     await app.get(f"{T}/queues/orders/counters")
-    entries = []
+    entries: list[Entry] = []
     while found := await broker.read_events(start=len(entries), limit=5_000):
         entries += found
     write_lake(app.services.settings.lake_place, entries)

@@ -29,7 +29,7 @@ NOON = 1_700_049_600_000  # 2023-11-15T12:00:00Z
 NASTY = "<script>alert('&\"')</script>"
 
 
-def minute(n: int, *, queue: str = "orders", tenant: str = "default", **given: object) -> dict:
+def minute(n: int, *, queue: str = "orders", tenant: str = "default", **given: object) -> dict[str, object]:
     counts = dict.fromkeys(
         ("sent", "received", "acked", "released", "expired", "dead_lettered", "bytes", "backlog", "oldest_age_ms"), 0
     )

@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from couriermq.spark.session import open_session
 from tests.support.server import ServerProcess, start_server
 from tests.support.spark import quick_conf
-from tests.support.stores import SERVED, UNCHOSEN, choosing
 
 
 @pytest.fixture(scope="session")
@@ -16,19 +15,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = open_session("local[2]", name="tests", conf=quick_conf(tmp_path_factory.mktemp("spark")))
     yield session
     session.stop()
-
-
-@pytest.fixture(autouse=True)
-def _every_store_is_on_a_given_engine() -> Iterator[None]:
-    """A test that starts a server without the fixture `engine` would leave an engine out."""
-    with choosing(UNCHOSEN):
-        yield
-
-
-@pytest.fixture(scope="session", params=SERVED)
-def engine(request: pytest.FixtureRequest) -> str:
-    """Each engine that a server can be on; every test of a server runs on all of them."""
-    return str(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -18,10 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from tests.support.eventually import eventually_sync
 from tests.support.server import ServerProcess
+from tests.support.soak import sized
 from tests.support.spark import job_environ
 
-DRIVERS, SERVERS = 5, 3
+DRIVERS, SERVERS = sized((1, 1), (5, 3))
 PATIENCE_S = 180.0
 """How long the job may take to its next batch, or to its end; a job that hangs is a finding."""
 LOOK_S = 0.02
@@ -40,7 +42,9 @@ class Kill(NamedTuple):
 def dice(seed: int, *, batches: int, drivers: int = DRIVERS, servers: int = SERVERS) -> list[Kill]:
     """So many kills, spread by chance over the batches that a job will have."""
     chance = random.Random(seed)
-    victims: list[Literal["driver", "server"]] = ["driver"] * drivers + ["server"] * servers
+    driver: Literal["driver"] = "driver"
+    server: Literal["server"] = "server"
+    victims: list[Literal["driver", "server"]] = [*([driver] * drivers), *([server] * servers)]
     chance.shuffle(victims)
     moments = sorted(chance.sample(range(batches - 1), len(victims)))
     return [Kill(moment, who, chance.uniform(0, LONGEST_S)) for moment, who in zip(moments, victims, strict=True)]
@@ -114,18 +118,15 @@ def begun(checkpoint: Path) -> int:
 
 
 def _await_batch(driver: Driver, checkpoint: Path, batch: int, log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while begun(checkpoint) < batch:
+    def is_begun() -> bool:
         assert driver.code is None, f"the job ended with {driver.code} before batch {batch}:\n{_tail(log)}"
-        assert time.monotonic() < deadline, f"the job did not come to batch {batch}:\n{_tail(log)}"
-        time.sleep(LOOK_S)
+        return begun(checkpoint) >= batch
+
+    eventually_sync(is_begun, seconds=PATIENCE_S, tell=lambda: _tail(log))
 
 
 def _await_end(driver: Driver, log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while driver.code is None:
-        assert time.monotonic() < deadline, f"the job does not end:\n{_tail(log)}"
-        time.sleep(LOOK_S)
+    eventually_sync(lambda: driver.code is not None, seconds=PATIENCE_S, tell=lambda: _tail(log))
     assert driver.code == 0, f"the job ended with {driver.code}:\n{_tail(log)}"
 
 

@@ -9,7 +9,7 @@ from tests.spark.test_read_kills import BATCHES, MESSAGES, body_of, send_all
 from tests.support.server import ServerProcess, start_server
 from tests.support.stores import check
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.every_engine]
 
 QUEUES = "/courier/v1/tenants/default/queues"
 
@@ -25,8 +25,8 @@ def everything_in(server: ServerProcess, queue: str) -> list[tuple[str, int]]:
         after = f"&after={page['next']}"
 
 
-def test_a_queue_is_carried_into_another_exactly_through_eight_kills(tmp_path: Path, engine: str) -> None:
-    count = MESSAGES[engine]
+def test_a_queue_is_carried_into_another_exactly_through_kills(tmp_path: Path, engine: str) -> None:
+    count = MESSAGES
     with start_server(tmp_path, engine=engine) as server:
         send_all(server, "orders", count)
         assert server.session.post(f"{server.url}{QUEUES}", json={"name": "copies"}, timeout=30).status_code == 201

@@ -1,7 +1,8 @@
 """The same jobs on every kind of Spark: a standalone cluster, local-cluster, and through Spark Connect."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from tests.spark.killing import run_job
 from tests.spark.test_pipeline import query
 from tests.spark.test_tables import check
 from tests.support.server import start_server
+from tests.support.soak import sized
 from tests.support.spark import CLIENT, job_environ
 from tests.support.spark_cluster import connect_server, standalone
 from tests.support.stores import SERVED
@@ -25,13 +27,15 @@ pytestmark = pytest.mark.slow
 MESSAGES = 3_000
 BODIES = [f"{number:06}" for number in range(MESSAGES)]
 LOCAL = "local-cluster[2,1,512]"
-KINDS = {
+KINDS: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "standalone": standalone,
     "local-cluster": lambda place: contextlib.nullcontext(LOCAL),
     "connect": connect_server,
     "client": connect_server,
 }
 """Of the last, the driver has no Spark of its own."""
+CHOSEN = sized(["client"], list(KINDS))
+"""Spark Connect and a driver without a Spark of its own; a soak has every kind."""
 
 
 class Place(NamedTuple):
@@ -40,7 +44,7 @@ class Place(NamedTuple):
     """Of a driver."""
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=CHOSEN)
 def any_spark(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """A Spark of each kind that is more than one process."""
     place = tmp_path / "spark"

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from couriermq.spark.journal import DataLoss, JournalError
 from couriermq.spark.options import read_options
 from tests.spark.bench import Bench
 from tests.spark.killing import forget_last_commit
+from tests.support.eventually import eventually_sync
 from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -139,9 +139,12 @@ def test_a_keeper_acks_as_soon_as_a_batch_is_committed(bench: Bench, queue: str,
     try:
         frame = bench.consume(queue).writeStream.format("noop").queryName(queue)
         query = frame.option("checkpointLocation", str(tmp_path)).trigger(processingTime="1 hour").start()
-        deadline = time.monotonic() + 30
-        while bench.counters(queue)["acked_count"] < 5 and time.monotonic() < deadline:
+
+        def acked() -> bool:
             assert query.exception() is None
+            return bench.counters(queue)["acked_count"] == 5
+
+        eventually_sync(acked, seconds=30)
         query.stop()
     finally:
         bench.spark.streams.removeListener(keeper)

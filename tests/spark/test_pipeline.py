@@ -29,6 +29,7 @@ from couriermq.spark.refreshing import TABLES
 from couriermq.spark.stores.base import FORMATS
 from tests.spark.killing import Driver, begun, forget_last_commit, run_job
 from tests.spark.test_tables import check, everything, read
+from tests.support.eventually import eventually_sync
 from tests.support.server import TLS, ServerProcess, start_server
 from tests.support.stores import store_settings
 
@@ -179,9 +180,7 @@ def test_a_pipeline_that_is_killed_again_and_again_leaves_exact_tables_that_anyb
         driver = Driver(arguments, tmp_path / "job.log")
         for batch in range(3):
             driver.start()
-            deadline = time.monotonic() + 120
-            while begun(lake / CHECKPOINT) < batch and time.monotonic() < deadline:
-                time.sleep(0.02)  # another process is at work: there is no clock of ours to move
+            eventually_sync(lambda: begun(lake / CHECKPOINT), batch.__le__, seconds=120)
             time.sleep(chance.uniform(0, 4))
             driver.kill()
             look(lake)
@@ -261,9 +260,7 @@ def test_a_running_pipeline_keeps_others_out_and_ends_well_when_it_is_told_to(sh
     shop.live()
     service = subprocess.Popen([*command, "--every", "1s"], env=shop.environ, stderr=subprocess.PIPE)
     try:
-        deadline = time.monotonic() + 120
-        while not any((lake / "tenant_usage").rglob("*.parquet")) and time.monotonic() < deadline:
-            time.sleep(0.05)  # another process is at work: there is no clock of ours to move
+        eventually_sync(lambda: list((lake / "tenant_usage").rglob("*.parquet")), seconds=120)
         second = subprocess.run(command, env=shop.environ, capture_output=True, check=False)
         assert (second.returncode, second.stderr.count(b"\n")) == (1, 1)
         assert b"another pipeline is at work" in second.stderr

@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 
 from tests.spark.killing import dice, run_through
 from tests.support.server import ServerProcess, start_server
+from tests.support.soak import sized
 
 pytestmark = pytest.mark.slow
 
-MESSAGES = {"sqlite": 150_000, "postgres": 45_000}
-"""The embedded engine carries the long run; the kills are as many on the other."""
-BATCHES = 30
+MESSAGES = sized(8_000, 150_000)
+BATCHES = sized(8, 30)
 AT_A_TIME = 1_000
 
 
@@ -32,8 +32,8 @@ def send_all(server: ServerProcess, queue: str, count: int) -> None:
         assert answer.status_code == 200, answer.text
 
 
-def test_a_stream_of_messages_is_exact_through_eight_kills(spark: SparkSession, tmp_path: Path, engine: str) -> None:
-    count = MESSAGES[engine]
+def test_a_stream_of_messages_is_exact_through_kills(spark: SparkSession, tmp_path: Path, engine: str) -> None:
+    count = MESSAGES
     with start_server(tmp_path, engine=engine, archive_segment_ms=700, archive_segment_bytes=2_000_000) as server:
         send_all(server, "orders", count)
         out = tmp_path / "out"

@@ -102,8 +102,8 @@ def test_a_condition_that_makes_no_sense_is_one_sentence(
 
 def run(shop: ServerProcess, *arguments: str) -> "subprocess.Popen[str]":
     given = environ(url=shop.url, token=shop.token, lake=shop.data / "lake")
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([*COMMAND, *arguments, "--json", "--master", "local[2]"], env=given, **pipes)
+    command = [*COMMAND, *arguments, "--json", "--master", "local[2]"]
+    return subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def ids(shop: ServerProcess, queue: str) -> list[str]:
@@ -121,6 +121,7 @@ def ids(shop: ServerProcess, queue: str) -> list[str]:
 def test_a_replay_that_is_killed_goes_on_and_sends_each_message_once(shop: ServerProcess) -> None:
     order = ["--from", "messages", "--where", "outcome = 'acked'", "--to", "again", "--rate", "200"]
     with run(shop, *order) as first:
+        assert first.stderr is not None
         for line in first.stderr:
             if line.startswith("{") and 0 < json.loads(line)["done"] < 1_000:
                 first.send_signal(signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from couriermq.spark.journal import DataLoss, Journal, JournalError, Span, Wante
 from couriermq.spark.options import read_options
 from couriermq.spark.source import JournalReader, Range, StreamReader
 from tests.spark.killing import forget_last_commit
+from tests.support.eventually import eventually_sync
 from tests.support.server import TLS, ServerProcess, start_server
 
 pytestmark = pytest.mark.slow
@@ -80,8 +80,11 @@ def offsets(frame: DataFrame) -> list[int]:
 
 
 def test_arrow_and_spark_have_one_schema(spark: SparkSession) -> None:
-    assert to_arrow_schema(StructType.fromDDL(spark_schema()), timezone="UTC") == journal_schema()
-    assert to_arrow_schema(StructType.fromDDL(spark_schema(MESSAGE_COLUMNS))) == arrow_schema(MESSAGE_COLUMNS)
+    events, messages = StructType.fromDDL(spark_schema()), StructType.fromDDL(spark_schema(MESSAGE_COLUMNS))
+    assert isinstance(events, StructType)
+    assert isinstance(messages, StructType)
+    assert to_arrow_schema(events, timezone="UTC") == journal_schema()
+    assert to_arrow_schema(messages) == arrow_schema(MESSAGE_COLUMNS)
 
 
 def test_events_are_read_as_they_happened_from_segments_and_journal(bench: Bench) -> None:
@@ -147,7 +150,7 @@ def test_a_stream_takes_so_many_records_at_a_time_and_goes_on_where_it_was(bench
 
 def test_a_stream_whose_last_commit_is_lost_reads_the_same_batch_again(bench: Bench, tmp_path: Path) -> None:
     bench.send(500)
-    options = {"mode": "messages", "queue": bench.queue, "maxRecordsPerBatch": 200}
+    options: dict[str, Any] = {"mode": "messages", "queue": bench.queue, "maxRecordsPerBatch": 200}
     bench.stream(tmp_path, startingOffset=bench.start, **options)
     forget_last_commit(tmp_path / "checkpoint")
     bench.send(50)
@@ -192,9 +195,7 @@ def test_a_cursor_that_a_listener_keeps_moves_when_a_batch_is_done(bench: Bench,
     bench.spark.streams.addListener(keeper)
     query = writer.option("checkpointLocation", str(tmp_path)).trigger(processingTime="1 hour").start()
     try:
-        deadline = time.monotonic() + 60
-        while bench.cursor() < bench.start + 300:
-            assert time.monotonic() < deadline, f"the cursor stays at {bench.cursor()}"
+        eventually_sync(bench.cursor, lambda cursor: cursor >= bench.start + 300, seconds=60)
     finally:
         query.stop()
         bench.spark.streams.removeListener(keeper)
@@ -205,8 +206,9 @@ def test_a_stream_can_start_at_a_time(bench: Bench, tmp_path: Path) -> None:
     sent = bench.read(mode="messages", queue=bench.queue).first()
     assert sent is not None
     at = f"{sent.sent_at // 1000}.{sent.sent_at % 1000:03d}"
-    (iso,) = bench.spark.sql(f"SELECT date_format(timestamp_seconds({at}), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")").first()
-    bench.stream(tmp_path, startingOffset=iso)
+    row = bench.spark.sql(f"SELECT date_format(timestamp_seconds({at}), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")").first()
+    assert row is not None
+    bench.stream(tmp_path, startingOffset=row[0])
     assert min(offsets(bench.spark.read.parquet(str(tmp_path / "table")))) in {bench.start, bench.start + 1}
 
 

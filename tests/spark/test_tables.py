@@ -19,9 +19,10 @@ from pyspark.sql.types import StructType
 from couriermq.core.billing import UNIT_BYTES
 from couriermq.journal.schema import NAMES, journal_schema
 from couriermq.lake import tables
+from couriermq.lake.tables import EVENTS
 from couriermq.spark import refreshing
 from couriermq.spark.lake import Lake, Terms
-from couriermq.spark.refreshing import EVENTS, TABLES, refresh, schema_of
+from couriermq.spark.refreshing import TABLES, refresh, schema_of
 from couriermq.spark.stores.base import DELTA, FORMATS, PARQUET
 from couriermq.spark.tables import latency
 from couriermq.spark.taking import count_again, write_events
@@ -247,7 +248,9 @@ def test_percentiles_are_exact_up_to_a_number_of_durations_and_near_beyond(
     merged = latency.merged(pa.array([batches.to_pylist()], pa.list_(pa.binary())))
     row = {name: column[0].as_py() for name, column in latency.quantiles(merged).items()}
     share = "kll_sketch_get_quantile_double(sketch, 0.95)"
-    (sparks,) = spark.createDataFrame([(merged[0].as_py(),)], "sketch BINARY").selectExpr(share).first() or ()
+    first = spark.createDataFrame([(merged[0].as_py(),)], "sketch BINARY").selectExpr(share).first()
+    assert first is not None
+    (sparks,) = first
     assert sparks == row["latency_p95_ms"]  # the bytes are the same wherever there is KLL
     right = [plain.ranked(durations, share) for share in latency.QUANTILES.values()]
     assert ([row[name] for name in latency.QUANTILES] == right) is exact

@@ -1,5 +1,7 @@
 """Looking at a queue changes nothing, shows everything once, and finds what is asked for."""
 
+from typing import Any
+
 import pytest
 
 from couriermq.core.errors import Invalid, MessageNotFound, QueueNotFound
@@ -9,7 +11,7 @@ from couriermq.storage.base import Filter
 from tests.support.engines import WHO, Rig
 
 
-async def ids(rig: Rig, **where: object) -> list[str]:
+async def ids(rig: Rig, **where: Any) -> list[str]:
     return [message.id for message in await rig.browse("orders", **where)]
 
 

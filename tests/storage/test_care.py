@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from couriermq.core.events import EventKind
 from couriermq.core.model import Draft, Kind
 from tests.support.engines import Rig, back_up, opened_backup
 
@@ -27,7 +28,7 @@ async def test_a_check_beside_writers_finds_nothing(rig: Rig) -> None:
     await busy(rig)
     writes = [rig.send_all("orders", [Draft(body=b"x" * 3_000)] * 50) for _ in range(10)]
     findings, *_ = await asyncio.gather(rig.store.check(), *writes, rig.store.check())
-    assert findings == []
+    assert findings == [], findings
 
 
 async def test_a_backup_holds_what_was_there_and_can_be_opened(rig: Rig, tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ async def test_a_backup_beside_writers_is_of_one_moment(rig: Rig, tmp_path: Path
     try:
         count = (await copy.counters("orders")).ready_count
         assert count % 50 == 0
-        assert len(await copy.events("sent")) == count
+        assert len(await copy.events(EventKind.SENT)) == count
         assert await copy.store.check() == []
     finally:
         await copy.close()

@@ -1,5 +1,7 @@
 """Copies for listeners: made with the original in one commit, and the end of the original where it is not kept."""
 
+from typing import Any
+
 from couriermq.core.errors import CourierError, QueueNotFound
 from couriermq.core.events import EventKind
 from couriermq.core.model import Ack, Draft, Kind, Sent
@@ -14,7 +16,7 @@ async def copied(rig: Rig, draft: Draft, source: str, *outboxes: str) -> list[Se
     return await rig.store.send(parcels, now=rig.now, principal=WHO)
 
 
-async def queues(rig: Rig, **settings: object) -> None:
+async def queues(rig: Rig, **settings: Any) -> None:
     await rig.create("orders", **settings)
     for name in ("first", "second"):
         await rig.create(name)

@@ -126,3 +126,21 @@ async def test_counters_count_themselves_after_anything(rig: Rig) -> None:
             oldest_at=min(m.entered_at for m in messages),
         )
         assert counters == counted
+
+
+async def test_the_counters_of_many_queues_are_those_of_each(rig: Rig) -> None:
+    for name in ("empty", "orders", "delayed", "expired", "gone"):
+        await rig.create(name)
+    await rig.send_all("orders", [Draft(body=b"four")] * 3)
+    await rig.send_all("delayed", [Draft(body=b"x", delay_ms=1_000)])
+    await rig.send_all("expired", [Draft(body=b"x", retention_ms=60_000), Draft(body=b"y")])
+    (lease,) = await rig.receive("orders", limit=1)
+    await rig.ack("orders", lease)
+    rig.clock.advance(ms=60_000)
+    queues = [rig.queue(name) for name in ("empty", "orders", "delayed", "expired", "gone")]
+    await rig.catalog.delete_queue(rig.queue("gone"), principal=WHO)
+    found = await rig.store.counters_of(queues * 2, now=rig.clock.now())
+    assert found == {queue.key: await rig.broker.counters(queue) for queue in queues[:-1]}
+    assert found[rig.queue("orders").key].acked_count == 1
+    assert found[rig.queue("delayed").key].ready_count == 1  # time has been applied
+    assert found[rig.queue("expired").key].total_count == 1

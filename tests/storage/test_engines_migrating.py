@@ -1,6 +1,6 @@
 """A store goes from one engine to the other and back, and is the same store there."""
 
-import asyncio
+import functools
 import random
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,10 @@ from couriermq.storage.migrating import Migration
 from couriermq.storage.postgres.dumping import PostgresDump
 from couriermq.storage.sqlite.dumping import SqliteDump
 from tests.support.engines import ENGINES, TENANT, WHO, Rig, forget
+from tests.support.eventually import eventually
 from tests.support.postgres import shared_cluster
+
+pytestmark = pytest.mark.postgres
 
 
 def dump(engine: str, directory: Path, *, source: bool) -> Dump:
@@ -157,8 +160,7 @@ async def test_what_was_copied_may_be_trimmed_before_the_end(
         left = await rig.store.read_events(start=oldest, limit=10_000)
         before = await picture(rig)
         await rig.close()
-        while not await source.hold():
-            await asyncio.sleep(0.01)  # PostgreSQL is still parting from the node
+        await eventually(source.hold)  # PostgreSQL is still parting from the node
         await migration.finish(now=rig.now)
     finally:
         await source.close()
@@ -178,7 +180,7 @@ async def test_what_was_copied_may_be_trimmed_before_the_end(
 
 async def test_nothing_is_written_over_another_store(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        rig = Rig(lambda name=name: ENGINES["sqlite"](tmp_path / name))
+        rig = Rig(functools.partial(ENGINES["sqlite"], tmp_path / name))
         await rig.open()
         await rig.create("orders")
         await rig.close()

@@ -1,6 +1,7 @@
 """Every change is an event, committed with the change itself, at a gapless offset, readable from any of them."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,7 @@ async def test_a_death_is_told_with_its_reason_and_where_the_message_went(rig: R
 
 
 @pytest.mark.parametrize(("settings", "reason"), [({"max_attempts": 1}, "attempts exhausted"), ({}, "retention")])
-async def test_a_discarded_message_is_told_with_its_reason(rig: Rig, settings: dict[str, int], reason: str) -> None:
+async def test_a_discarded_message_is_told_with_its_reason(rig: Rig, settings: dict[str, Any], reason: str) -> None:
     await rig.create("orders", retention_ms=1_000, **settings)
     await rig.send("orders")
     await rig.receive_one("orders", lease_ms=500)

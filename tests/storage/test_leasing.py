@@ -1,5 +1,7 @@
 """A lease is held by its receipt alone, until its time; then somebody else may have the message."""
 
+from typing import Any
+
 import pytest
 
 from couriermq.core.errors import BatchTooLarge, Invalid, InvalidReceipt, LeaseLost, QueueNotFound, QueuePaused
@@ -8,7 +10,7 @@ from couriermq.core.model import Ack, Draft, Extend, LateAck, Lease, Release, Se
 from tests.support.engines import WHO, Rig
 
 
-async def one_lease(rig: Rig, *, lease_ms: int = 30_000, **settings: object) -> Lease:
+async def one_lease(rig: Rig, *, lease_ms: int = 30_000, **settings: Any) -> Lease:
     """A queue `orders` with one message, and that message leased."""
     await rig.create("orders", **settings)
     await rig.send("orders", id="order-1")
@@ -317,7 +319,9 @@ async def test_a_message_given_back_untried_has_used_up_no_attempt(rig: Rig) -> 
     for _ in range(3):
         lease = await rig.receive_one("orders")
         (settled,) = await rig.settle("orders", Release(lease.receipt, 0, untried=True))
+        assert isinstance(settled, Settled)
         assert (lease.message.attempts, settled.dead) == (1, False)
     lease = await rig.receive_one("orders")
     (settled,) = await rig.settle("orders", Release(lease.receipt, 0))
+    assert isinstance(settled, Settled)
     assert settled.dead

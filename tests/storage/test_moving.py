@@ -1,5 +1,7 @@
 """Taking messages out by hand: purge, remove, cancel, move, and the way back from the dead."""
 
+from typing import Any
+
 import pytest
 
 from couriermq.core.errors import BatchTooLarge, Invalid, LeaseLost, MessageNotFound
@@ -8,7 +10,7 @@ from couriermq.core.model import Draft, Kind, LateAck, Message, State
 from tests.support.engines import WHO, Rig
 
 
-async def two_queues(rig: Rig, **settings: object) -> None:
+async def two_queues(rig: Rig, **settings: Any) -> None:
     await rig.create("graves")
     await rig.create("orders", max_attempts=1, dead_letter_queue="graves", **settings)
 

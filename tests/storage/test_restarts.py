@@ -3,7 +3,8 @@
 import pytest
 
 from couriermq.core.errors import LeaseLost
-from couriermq.core.model import DEDUP_MS, Draft, Kind, Matcher, QueueSettings, Rule, RuleType, Scope, State
+from couriermq.core.events import EventKind
+from couriermq.core.model import DEDUP_MS, Action, Draft, Kind, Matcher, QueueSettings, Rule, RuleType, Scope, State
 from tests.support.engines import TENANT, WHO, Rig
 
 
@@ -122,7 +123,9 @@ async def test_the_control_plane_survives_a_restart(rig: Rig) -> None:
     exchange = await catalog.create_exchange(TENANT, "x", annotations={"a": {"b": None}}, principal=WHO)
     rule = Rule(attribute="n", type=RuleType.NUMERIC, matcher=Matcher.RANGE, value=[1.0, 2.0])
     binding = await catalog.bind(exchange, queue, rules=[rule], principal=WHO)
-    credential, _ = await catalog.create_credential(TENANT, "app", scopes=[Scope("send", ("bills",))], principal=WHO)
+    credential, _ = await catalog.create_credential(
+        TENANT, "app", scopes=[Scope(Action.SEND, ("bills",))], principal=WHO
+    )
     record = await catalog.put_record("subscription", TENANT, {"deep": [1, "x"]}, principal=WHO)
     await rig.restart()
     assert [tenant.id for tenant in rig.catalog.tenants()] == ["acme", "default"]
@@ -141,7 +144,7 @@ async def test_a_deleted_queue_stays_deleted_and_its_messages_are_swept(rig: Rig
     await rig.restart()
     assert rig.catalog.queues(TENANT) == []
     await rig.store.advance(now=rig.now)
-    assert len(await rig.events("purged")) == 50
+    assert len(await rig.events(EventKind.PURGED)) == 50
     assert await rig.store.check() == []
 
 

@@ -158,7 +158,13 @@ async def test_whoever_waits_is_given_what_was_published(rig: Rig) -> None:
 
 async def test_messages_keep_what_their_sender_said_and_count_from_the_publication(rig: Rig) -> None:
     await rig.create("orders")
-    more = {"content_type": "text/x", "attributes": {"n": 1.5, "ok": True}, "id": "mine", "group": "g", "trace": "t"}
+    more: dict[str, Any] = {
+        "content_type": "text/x",
+        "attributes": {"n": 1.5, "ok": True},
+        "id": "mine",
+        "group": "g",
+        "trace": "t",
+    }
     await stage(rig, b"x" * 5_000, delay_ms=1_000, retention_ms=60_000, **more)
     rig.clock.advance(ms=500)
     await publish(rig, "s1")

@@ -37,7 +37,8 @@ class AnypointCaller:
     # -- the things that most tests need ----------------------------------------------------------------------
 
     async def queue(self, name: str, **settings: Any) -> dict[str, Any]:
-        return good(await self.admin("PUT", f"/destinations/queues/{name}", json=settings))
+        made: dict[str, Any] = good(await self.admin("PUT", f"/destinations/queues/{name}", json=settings))
+        return made
 
     async def exchange(self, name: str, *queues: str) -> None:
         good(await self.admin("PUT", f"/destinations/exchanges/{name}", json={}))

@@ -46,7 +46,7 @@ class Answer:
 
     def __init__(self, response: requests.Response) -> None:
         self.status = response.status_code
-        self.body = response.json() if response.content else None
+        self.body: Any = response.json() if response.content else None
 
 
 class SpecClient:

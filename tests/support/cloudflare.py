@@ -26,7 +26,6 @@ class Account:
 
     @property
     def clock(self) -> FakeClock:
-        assert isinstance(self.app.clock, FakeClock)
         return self.app.clock
 
     async def call(self, method: str, path: str, json: Any = msgspec.UNSET, **options: Any) -> Response:

@@ -24,7 +24,7 @@ class Organization:
         self.prefix = prefix
 
     @property
-    def clock(self) -> Any:
+    def clock(self) -> FakeClock:
         return self.app.clock
 
     async def call(self, method: str, path: str, json: Any = msgspec.UNSET, **options: Any) -> Response:

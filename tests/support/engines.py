@@ -79,7 +79,7 @@ def _no_sync(descriptor: int) -> None:
 
 
 ENGINES: dict[str, Engine] = {"sqlite": _sqlite, "postgres": _postgres, "sharded": _sharded}
-"""By the name of the package under courier/storage."""
+"""By the name of the package under couriermq/storage."""
 
 TENANT = DEFAULT_TENANT
 WHO = "tester"
@@ -92,7 +92,7 @@ class WatchedArrivals(Arrivals):
         super().__init__(clock)
         self.waits = asyncio.Queue[int]()
 
-    async def wait(self, queue_key: int, *, seen: int, until: int) -> bool:
+    async def wait(self, queue_key: int, *, seen: tuple[int, int], until: int) -> bool:
         self.waits.put_nowait(queue_key)  # nobody runs between this and the wait itself
         return await super().wait(queue_key, seen=seen, until=until)
 
@@ -249,6 +249,7 @@ async def back_up(rig: Rig, target: Path) -> None:
     if isinstance(rig.engine, PostgresStore):
         await asyncio.to_thread(database.backup, rig.engine.url, target)
     else:
+        assert isinstance(rig.store, SqliteStore)
         await asyncio.to_thread(care.backup, rig.store.path, target)
 
 

@@ -131,7 +131,8 @@ class Histories(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.run(self.compare_journal())
-            assert self.run(self.rig.store.check()) == []
+            findings = self.run(self.rig.store.check())
+            assert findings == [], findings
         finally:
             self.run(self.rig.close())
             self.runner.close()
@@ -346,7 +347,7 @@ class Histories(RuleBasedStateMachine):
             given = sent[0] if sent else Sent(0, "")
             if not self.model.send(self.queue(name), draft, now=self.now, given=given).duplicate:
                 self.last_seq = sent.pop(0).seq
-        assert sent == []
+        assert sent == [], sent
 
     async def published(self, queue: Queue, chosen: list[Draft], again: bool) -> list[Sent]:
         before = (await self.rig.store.span()).next

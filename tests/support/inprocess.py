@@ -12,6 +12,7 @@ import msgspec
 from couriermq.clock import Clock, FakeClock
 from couriermq.config import DialectSettings, Settings
 from couriermq.server import DIALECTS, Node, running
+from couriermq.web.asgi import Event
 from tests.support.stores import store_settings
 
 ROOT_TOKEN = "root-token"
@@ -39,7 +40,13 @@ class InProcess:
         self.node = node
         self.services = node.services
         self.store = node.store
-        self.clock = clock
+        self._clock = clock
+
+    @property
+    def clock(self) -> FakeClock:
+        """The clock of a test that moves it by hand."""
+        assert isinstance(self._clock, FakeClock)
+        return self._clock
 
     async def request(
         self,
@@ -83,7 +90,7 @@ class _Exchange:
 
     def __init__(self, content: bytes) -> None:
         self._events = [{"type": "http.request", "body": content, "more_body": False}]
-        self._sent: list[dict[str, Any]] = []
+        self._sent: list[Event] = []
         self._done = asyncio.Event()
 
     async def receive(self) -> dict[str, Any]:
@@ -93,7 +100,7 @@ class _Exchange:
         await self._done.wait()
         return {"type": "http.disconnect"}
 
-    async def send(self, event: dict[str, Any]) -> None:
+    async def send(self, event: Event) -> None:
         self._sent.append(event)
         if not event.get("more_body", True) or (b"connection", b"close") in self._sent[0]["headers"]:
             self._done.set()

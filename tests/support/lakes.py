@@ -43,7 +43,7 @@ def write_tables(root: Path, events: list[dict[str, Any]], *, batch: int = 0, en
 def read_journal(server: ServerProcess) -> list[dict[str, Any]]:
     """All events that a server has, as Arrow has them."""
     answer = server.session.get(
-        f"{server.url}/courier/v1/journal/events", params={"format": "arrow", "limit": 1_000_000}, timeout=60
+        f"{server.url}/courier/v1/journal/events", params={"format": "arrow", "limit": "1000000"}, timeout=60
     )
     with pa.ipc.open_stream(answer.content) as stream:
         rows: list[dict[str, Any]] = stream.read_all().to_pylist()

@@ -19,6 +19,7 @@ from tests.support.server import ServerProcess
 
 SUBNET = "10.77.0.0/24"
 HUB = "10.77.0.1"
+TOKEN = "root-token-of-nodes-that-others-reach"
 CLONE_NEWNET = 0x40000000
 
 
@@ -126,7 +127,7 @@ def remote_nodes(network: Network, tmp_path: Path, store: str, count: int) -> It
             address = network.plug(f"node{number}")
             data = tmp_path / f"node{number}"
             data.mkdir()
-            node = ServerProcess(data, {"store": store, "host": address, "delivery_allow": SUBNET})
+            node = ServerProcess(data, {"store": store, "host": address, "delivery_allow": SUBNET, "root_token": TOKEN})
             node.address = address
             node.prefix = ["ip", "netns", "exec", network.namespace(f"node{number}")]
             nodes.append(node)

@@ -5,8 +5,7 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BytesIO
-from typing import BinaryIO
+from io import BufferedIOBase, BytesIO
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -55,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
             raw = self.rfile.read(int(self.headers.get("content-length", 0)))
         return _unchunk(BytesIO(raw)) if "aws-chunked" in self.headers.get("content-encoding", "") else raw
 
-    def _answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+    def _answer(self, status: int, body: bytes = b"", /, **headers: str) -> None:
         self.send_response(status)
         for name, value in {"Content_Length": str(len(body)), **headers}.items():
             self.send_header(name.replace("_", "-"), value)
@@ -135,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._xml(f"<ListBucketResult><Name>{BUCKET}</Name>{count}{listed}</ListBucketResult>")
 
 
-def _unchunk(stream: BinaryIO) -> bytes:
+def _unchunk(stream: BufferedIOBase) -> bytes:
     """What is in chunks, each behind its length; HTTP and S3 write them alike, and S3's own inside those of HTTP."""
     whole = b""
     while count := int(stream.readline().partition(b";")[0], 16):

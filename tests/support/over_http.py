@@ -23,6 +23,7 @@ from couriermq.core.model import (
     State,
 )
 from couriermq.dialects.native.errors import ERRORS, URN
+from couriermq.storage.sqlite.store import SqliteStore
 from tests.support.engines import TENANT, Rig
 from tests.support.inprocess import Response, courier_app
 
@@ -44,7 +45,8 @@ class HttpRig(Rig):
         )
         self.app = await self._running.__aenter__()
         self.store = self.app.store
-        self.store._commit._sync = lambda descriptor: None  # these histories do not end in a crash
+        assert isinstance(self.app.store, SqliteStore)
+        self.app.store._commit._sync = lambda descriptor: None  # these histories do not end in a crash
         self.catalog, self.broker = self.app.services.catalog, self.app.services.broker
 
     async def close(self) -> None:
@@ -53,10 +55,9 @@ class HttpRig(Rig):
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         options = {} if body is None else {"json": body}
         response: Response = await self.app.request(method, f"{T}{path}", **options)
-        answer = response.json() if response.body else None
         if response.status >= 300:
-            raise error_of(answer)
-        return answer
+            raise error_of(response.json())
+        return response.json() if response.body else None
 
     # -- in and out -------------------------------------------------------------------------------------------
 

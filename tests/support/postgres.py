@@ -116,8 +116,16 @@ class Cluster:
             self._spare.append(self._schemas.pop(directory))
 
     def _run(self, command: Sequence[str]) -> None:
-        who = {} if self._user is None else {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
-        subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, **who)
+        user, group, groups = (None, None, None) if self._user is None else (self._user.pw_uid, self._user.pw_gid, ())
+        subprocess.run(
+            command,
+            check=True,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            user=user,
+            group=group,
+            extra_groups=groups,
+        )
 
 
 def _unprivileged_user() -> pwd.struct_passwd | None:
@@ -132,6 +140,6 @@ def _unprivileged_user() -> pwd.struct_passwd | None:
 @functools.cache
 def shared_cluster() -> Cluster:
     """One server for the whole run, started when first needed."""
-    cluster = Cluster(**HASTY)
+    cluster = Cluster(parent=None, **HASTY)
     atexit.register(cluster.remove)
     return cluster

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -18,6 +19,8 @@ class Request:
     headers: dict[str, str]
     body: bytes
     connection: int
+    came_at: float = field(default_factory=time.time)
+    """By the wall clock."""
 
 
 Manner = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
@@ -56,6 +59,16 @@ async def hang(request: Request, writer: asyncio.StreamWriter) -> None:
 async def hang_up(request: Request, writer: asyncio.StreamWriter) -> None:
     """Close the socket without a word."""
     writer.close()
+
+
+def held_until(until: asyncio.Event, then: Manner) -> Manner:
+    """Take the request, and do nothing with it before the event."""
+
+    async def manner(request: Request, writer: asyncio.StreamWriter) -> None:
+        await until.wait()
+        await then(request, writer)
+
+    return manner
 
 
 async def endless(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -169,10 +182,3 @@ async def receiving(*manners: Manner, host: str = "127.0.0.1") -> AsyncIterator[
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Let the loop turn until something holds that depends on sockets and disks rather than on the clock."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.001)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import requests
 
 from tests.support.engines import forget
+from tests.support.eventually import eventually_sync
 from tests.support.stores import store_settings
 
 ROOT_TOKEN = "root-token"
@@ -105,14 +105,13 @@ class ServerProcess:
         return environ(data=self.data, **self._settings)
 
     def _await_port(self) -> int:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
+        def port() -> int:
             with contextlib.suppress(OSError, ValueError):
                 return int((self.data / "port").read_text())
-            if not self.running:
-                break
-            time.sleep(0.01)  # another process starts: there is no clock of ours to move
-        raise AssertionError(f"the server did not start:\n{self.output}")
+            assert self.running, f"the server did not start:\n{self.output}"
+            return 0
+
+        return eventually_sync(port, seconds=START_SECONDS, tell=lambda: self.output)
 
 
 @contextlib.contextmanager
@@ -122,7 +121,7 @@ def start_server(tmp_path: Path, *, engine: str | None = None, **settings: Any) 
     Its store is on the engine, and gone at the end, or else on that of the test that runs.
     """
     data = Path(settings.pop("data", tmp_path / "data"))
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
     server = ServerProcess(data, store_settings(data, engine) | settings)
     server.start()
     try:

@@ -13,13 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyspark
 
+from tests.support.eventually import eventually_sync
 from tests.support.spark import SMALL, job_environ, quick_conf, small_java
 
 HOME = Path(pyspark.__file__).parent
@@ -129,10 +129,14 @@ def _free_port() -> int:
 
 
 def _await(is_there: Callable[[], bool], process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
+    def tail() -> str:
+        return log.read_text(errors="replace")[-4_000:]
+
+    def look() -> bool:
         with contextlib.suppress(OSError, ValueError):
             if is_there():
-                return
-        time.sleep(0.1)  # another process starts: there is no clock of ours to move
-    raise AssertionError(f"Spark did not start:\n{log.read_text(errors='replace')[-4_000:]}")
+                return True
+        assert process.poll() is None, f"Spark did not start:\n{tail()}"
+        return False
+
+    eventually_sync(look, seconds=START_SECONDS, tell=tail)

@@ -1,4 +1,4 @@
-"""Which engine a whole Courier keeps its data in. Suites that choose to run on every engine, nothing left out."""
+"""Which engine a whole Courier keeps its data in: the embedded one, or each for a test marked `every_engine`."""
 
 import asyncio
 import contextlib
@@ -14,13 +14,10 @@ from tests.support.engines import ENGINES, forget
 from tests.support.postgres import shared_cluster
 
 DEFAULT = "sqlite"
-"""The engine of suites that do not choose."""
+"""The engine of every test that is not marked `every_engine`."""
 
 SERVED = sorted(set(ENGINES) - {"sharded"}, reverse=True)
 """A server on PostgreSQL always has a store that can be divided, so that is no engine of its own here."""
-
-UNCHOSEN = "unchosen"
-"""Of a suite in which every store has to be on an engine that its test was given."""
 
 _chosen = [DEFAULT]
 _used: set[Path] = set()
@@ -31,7 +28,6 @@ def store_settings(data: Path, engine: str | None = None) -> dict[str, Any]:
     if engine is None:
         engine = _chosen[-1]
         _used.add(data)
-    assert engine in SERVED, "ask for the fixture `engine`, and say on which engine this store is"
     if engine == "sqlite":
         return {}
     return {"store": shared_cluster().store_url(data), "archive": str(data / "archive")}
@@ -49,26 +45,20 @@ async def _check_postgres(url: str) -> list[str]:
         return await postgres.check(connection)
 
 
-def on_every_engine(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each engine, if it is one that can make a store."""
-    if "tmp_path" in metafunc.fixturenames:
-        metafunc.parametrize("engine", SERVED, indirect=True)
-
-
-@pytest.fixture(autouse=True)
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The engine of the test that runs."""
-    with choosing(getattr(request, "param", DEFAULT)) as chosen:
-        yield chosen
-    for data in _used:
-        forget(data)
-    _used.clear()
+def on_chosen_engines(metafunc: pytest.Metafunc) -> None:
+    """Run a test that is marked `every_engine` once for each engine."""
+    if metafunc.definition.get_closest_marker("every_engine"):
+        metafunc.parametrize("engine", SERVED, indirect=True, scope="session")
 
 
 @contextlib.contextmanager
-def choosing(engine: str) -> Iterator[str]:
+def choosing(engine: str) -> Iterator[None]:
+    """Have every Courier within the block keep its data in the engine, unless it chooses another; empty its stores."""
     _chosen.append(engine)
     try:
-        yield engine
+        yield
     finally:
         _chosen.pop()
+        for data in _used:
+            forget(data)
+        _used.clear()

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from couriermq.web.asgi import TIMED_OUT, Scope
+from couriermq.web.asgi import HALF_CLOSED, OVERLOADED, TIMED_OUT, Event, Scope
 
 
 class Wire:
@@ -11,7 +11,7 @@ class Wire:
 
     def __init__(self) -> None:
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.sent: list[dict[str, Any]] = []
+        self.sent: list[Event] = []
 
     def body(self, chunk: bytes, *, more: bool = False) -> "Wire":
         self._events.put_nowait({"type": "http.request", "body": chunk, "more_body": more})
@@ -25,10 +25,18 @@ class Wire:
         self._events.put_nowait({"type": TIMED_OUT})
         return self
 
+    def run_out_of_room(self) -> "Wire":
+        self._events.put_nowait({"type": OVERLOADED})
+        return self
+
+    def half_close(self) -> "Wire":
+        self._events.put_nowait({"type": HALF_CLOSED})
+        return self
+
     async def receive(self) -> dict[str, Any]:
         return await self._events.get()
 
-    async def send(self, event: dict[str, Any]) -> None:
+    async def send(self, event: Event) -> None:
         self.sent.append(event)
 
     @property

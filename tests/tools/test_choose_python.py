@@ -59,6 +59,7 @@ def test_there_may_be_none(pythons: Pythons) -> None:
     assert choose_python.choose() is None
 
 
+@pytest.mark.slow
 def test_a_real_one_is_found() -> None:
     chosen = choose_python.choose()
     assert chosen is not None

@@ -1,0 +1,377 @@
+"""What only the embedded engine promises: group commit, a full disk, a failing disk, one process a directory."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from couriermq.core.errors import Unavailable
+from couriermq.core.events import EventKind
+from couriermq.core.model import Draft, Kind
+from couriermq.storage.base import CannotOpen
+from couriermq.storage.sqlite.store import SqliteStore
+from tests.support.engines import Rig
+
+pytestmark = pytest.mark.usefixtures("tmp_path")
+
+
+class Disk:
+    """A disk that fails when told to; counts what it was asked to make durable."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.sync_count = 0
+
+    def sync(self, descriptor: int) -> None:
+        self.sync_count += 1
+        if self.broken:
+            raise OSError(5, "Input/output error")
+        os.fdatasync(descriptor)
+
+
+@asynccontextmanager
+async def opened(path: Path, disk: Disk | None = None, **options: Any) -> AsyncIterator[Rig]:
+    sync: Callable[[int], None] = disk.sync if disk else os.fdatasync
+    rig = Rig(lambda: SqliteStore(path, sync=sync, **{"min_free_bytes": 0} | options))
+    await rig.open()
+    try:
+        yield rig
+    finally:
+        await rig.close()
+
+
+def sqlite_store(rig: Rig) -> SqliteStore:
+    assert isinstance(rig.store, SqliteStore)
+    return rig.store
+
+
+# -- group commit ---------------------------------------------------------------------------------------------
+
+
+async def test_everybody_who_waits_shares_one_sync(tmp_path: Path) -> None:
+    disk = Disk()
+    async with opened(tmp_path, disk) as rig:
+        await rig.create("orders")
+        before = disk.sync_count
+        await asyncio.gather(*(rig.send("orders") for _ in range(100)))
+        assert disk.sync_count == before + 1
+
+
+async def test_a_look_needs_no_sync(tmp_path: Path) -> None:
+    disk = Disk()
+    async with opened(tmp_path, disk) as rig:
+        await rig.create("orders")
+        await rig.send("orders", delay_ms=1_000)
+        before = disk.sync_count
+        await rig.browse("orders")
+        await rig.counters("orders")
+        await rig.receive("orders")
+        await rig.events()
+        assert disk.sync_count == before
+
+
+async def test_nobody_hears_of_success_before_the_sync(tmp_path: Path) -> None:
+    reached, let_go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow_sync(descriptor: int) -> None:
+        loop.call_soon_threadsafe(reached.set)
+        assert let_go.wait(20)
+
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        sqlite_store(rig)._commit._sync = slow_sync
+        sending = asyncio.create_task(rig.send("orders"))
+        try:
+            async with asyncio.timeout(20):
+                await reached.wait()
+            span = await rig.store.span()
+            assert not sending.done()
+        finally:
+            let_go.set()
+        await sending
+        assert (await rig.store.span()).next == span.next + 1  # the journal, too, shows only what is durable
+
+
+# -- a failing disk -------------------------------------------------------------------------------------------
+
+
+async def test_when_the_sync_fails_nobody_in_that_commit_hears_of_success(tmp_path: Path) -> None:
+    disk = Disk()
+    async with opened(tmp_path, disk) as rig:
+        await rig.create("orders")
+        await rig.send("orders")
+        lease = await rig.receive_one("orders")
+        disk.broken = True
+        outcomes = await asyncio.gather(
+            rig.send("orders"), rig.ack("orders", lease), rig.receive("orders"), return_exceptions=True
+        )
+        assert [type(outcome) for outcome in outcomes] == [Unavailable] * 3
+        assert "did not take the last write" in str(outcomes[0])
+        assert sqlite_store(rig).unavailable_reason
+
+
+async def test_while_the_disk_fails_writes_are_refused_and_looks_are_not(tmp_path: Path) -> None:
+    disk = Disk()
+    async with opened(tmp_path, disk) as rig:
+        await rig.create("orders")
+        await rig.send("orders", id="safe")
+        disk.broken = True
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                await rig.send("orders")
+        assert "safe" in [message.id for message in await rig.browse("orders")]
+        assert (await rig.events(EventKind.SENT))[0].message_id == "safe"
+
+
+async def test_the_store_recovers_by_itself_when_the_disk_does(tmp_path: Path) -> None:
+    disk = Disk()
+    async with opened(tmp_path, disk) as rig:
+        await rig.create("orders")
+        await rig.send("orders", id="before")
+        disk.broken = True
+        with pytest.raises(Unavailable):
+            await rig.send("orders", id="doubtful")
+        disk.broken = False
+        await rig.send("orders", id="after")
+        assert sqlite_store(rig).unavailable_reason is None
+        found = [message.id for message in await rig.browse("orders")]
+        assert found[0] == "before"
+        assert found[-1] == "after"
+        assert set(found) <= {"before", "doubtful", "after"}
+        assert await rig.store.check() == []
+    async with opened(tmp_path) as rig:
+        assert [message.id for message in await rig.browse("orders")] == found
+        offsets = [entry.offset for entry in await rig.store.read_events(start=0, limit=1_000)]
+        assert offsets == list(range(len(offsets)))
+
+
+async def test_upkeep_finds_out_that_the_disk_has_recovered(tmp_path: Path) -> None:
+    disk = Disk()
+    async with opened(tmp_path, disk) as rig:
+        await rig.create("orders")
+        disk.broken = True
+        with pytest.raises(Unavailable):
+            await rig.send("orders")
+        disk.broken = False
+        await rig.store.advance(now=rig.now)
+        assert sqlite_store(rig).unavailable_reason is None
+
+
+async def test_a_receiver_is_woken_by_a_message_whose_sync_failed_once_it_is_durable(tmp_path: Path) -> None:
+    disk = Disk()
+    async with opened(tmp_path, disk) as rig:
+        await rig.create("orders")
+        receiver = asyncio.create_task(rig.receive("orders", wait_ms=20_000))
+        await rig.arrivals.waits.get()
+        disk.broken = True
+        with pytest.raises(Unavailable):
+            await rig.send("orders", id="doubtful")
+        assert not receiver.done()
+        disk.broken = False
+        await rig.store.advance(now=rig.now)
+        assert [lease.message.id for lease in await receiver] == ["doubtful"]
+
+
+# -- a full disk ----------------------------------------------------------------------------------------------
+
+
+def fill_up(rig: Rig) -> None:
+    """Let the database grow no more: SQLite says what it says on a full disk."""
+    db = sqlite_store(rig)._db
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    db.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def make_room(rig: Rig) -> None:
+    sqlite_store(rig)._db.execute("PRAGMA max_page_count = 1000000000")
+
+
+async def test_a_write_that_finds_no_room_is_refused_alone_and_whole(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        await rig.send("orders", id="before")
+        before = await rig.counters("orders")
+        fill_up(rig)
+        with pytest.raises(Unavailable, match="disk is full"):
+            await rig.send_all("orders", [Draft(body=b"x" * 100_000)] * 10)
+        assert await rig.counters("orders") == before
+        make_room(rig)
+        await rig.send("orders", id="after")
+        assert [message.id for message in await rig.browse("orders")] == ["before", "after"]
+        assert await rig.store.check() == []
+
+
+async def test_time_that_could_not_be_applied_for_want_of_room_is_applied_later(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        await rig.send_all("orders", [Draft(body=b"x" * 1_500)] * 500)
+        await rig.receive("orders", limit=500, lease_ms=100)
+        fill_up(rig)
+        rig.clock.advance(ms=100)
+        with pytest.raises(Unavailable):
+            await rig.store.advance(now=rig.now)
+        make_room(rig)
+        await rig.store.advance(now=rig.now)
+        assert len(await rig.events(EventKind.LEASE_EXPIRED)) == 500
+
+
+async def test_sends_are_refused_while_there_is_still_room_for_acks(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        await rig.send_all("orders", [Draft(body=b"x")] * 3)
+        sqlite_store(rig)._min_free_bytes = 2**62
+        with pytest.raises(Unavailable, match="almost full"):
+            await rig.send("orders")
+        first, second, third = await rig.receive("orders", limit=3)
+        await rig.ack("orders", first)
+        await rig.release("orders", second)
+        await rig.extend("orders", third, lease_ms=60_000)
+        assert (await rig.counters("orders")).total_count == 2
+        sqlite_store(rig)._min_free_bytes = 0
+        await rig.send("orders")
+
+
+# -- one process a directory ----------------------------------------------------------------------------------
+
+
+async def test_a_directory_in_use_cannot_be_opened_again(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        with pytest.raises(CannotOpen, match=f"in use by another Courier .process {os.getpid()}"):
+            async with opened(tmp_path):
+                pass
+        await rig.send("orders")
+    async with opened(tmp_path) as rig:
+        assert (await rig.counters("orders")).ready_count == 1
+
+
+async def test_a_directory_in_use_stays_locked_without_its_lock_file(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        for _ in range(3):
+            (tmp_path / "lock").unlink()
+            with pytest.raises(CannotOpen, match="in use by another Courier"):
+                async with opened(tmp_path):
+                    pass
+        await rig.send("orders")
+        # An attempt that was refused must not drop the locks of the open connections: another process that closes
+        # its own connection would then take the log for its own and delete it.
+        subprocess.run([sys.executable, "-c", LOOK, tmp_path / "courier.db"], check=True, timeout=30)
+        assert (tmp_path / "courier.db-wal").exists()
+        await rig.send("orders")
+    async with opened(tmp_path) as rig:
+        assert (await rig.counters("orders")).ready_count == 2
+
+
+LOOK = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('SELECT * FROM meta').fetchall(); db.close()"
+
+
+async def test_data_from_a_newer_courier_is_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path):
+        pass
+    with sqlite3.connect(tmp_path / "courier.db") as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(CannotOpen, match=r"newer Courier .*upgrade"):
+        async with opened(tmp_path):
+            pass
+
+
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "courier.db").write_bytes(b"this is not a database, it is a poem\n" * 200)
+    with pytest.raises(CannotOpen, match="cannot be opened"):
+        async with opened(tmp_path):
+            pass
+
+
+async def test_a_directory_that_could_not_be_opened_is_not_left_locked(tmp_path: Path) -> None:
+    (tmp_path / "courier.db").write_bytes(b"poem" * 2_000)
+    with pytest.raises(CannotOpen):
+        async with opened(tmp_path):
+            pass
+    (tmp_path / "courier.db").unlink()
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+
+
+# -- damage ---------------------------------------------------------------------------------------------------
+
+
+DAMAGE = {
+    "a wrong tally": "UPDATE tally SET ready = ready + 1 WHERE queue = 1",
+    "a lost body": "DELETE FROM payload",
+    "a stray body": "INSERT INTO payload (seq, body) VALUES (999, x'00')",
+    "a wrong group": "UPDATE fifo SET leased = 7",
+    "a lost group": "DELETE FROM fifo",
+    "a gap in the journal": "DELETE FROM journal WHERE start = (SELECT max(start) FROM journal WHERE start < 3)",
+    "an unreadable commit": "UPDATE journal SET events = x'ff' WHERE start = 0",
+    "a short commit": "UPDATE journal SET count = count + 1 WHERE start = (SELECT max(start) FROM journal)",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+async def test_a_check_finds(tmp_path: Path, damage: str) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        await rig.create("line", kind=Kind.FIFO)
+        await rig.send("orders", b"x" * 5_000)
+        await rig.send("line", group="g")
+        assert await rig.store.check() == []
+        store = rig.store
+    with sqlite3.connect(tmp_path / "courier.db") as db:
+        assert db.execute(DAMAGE[damage]).rowcount
+    db.close()
+    findings = await store.check()
+    assert len(findings) == 1
+    assert findings[0]
+
+
+# -- older data -----------------------------------------------------------------------------------------------
+
+
+async def test_data_from_before_there_were_claims_can_be_used(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        await rig.send("orders", b"old")
+    with sqlite3.connect(tmp_path / "courier.db") as db:
+        for table in ("job", "claim", "claim_part", "stage", "publication", "landing"):
+            db.execute(f"DROP TABLE {table}")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    async with opened(tmp_path) as rig:
+        job = await rig.claims.open(rig.queue("orders"), "spark")
+        claim = await rig.claims.claim(rig.queue("orders"), "spark", 1, epoch=job.epoch, limit=1, principal="tester")
+        assert claim.count == 1
+        assert await rig.store.check() == []
+
+
+async def test_a_message_from_before_is_found_by_the_id_that_it_was_given_then(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        await rig.send("orders", b"old")
+    with sqlite3.connect(tmp_path / "courier.db") as db:
+        db.execute("UPDATE message SET id = ?, given = 0", ("5" * 32,))
+        db.execute("PRAGMA user_version = 2")
+    db.close()
+    async with opened(tmp_path) as rig:
+        (found,) = await rig.browse("orders", id="5" * 32)
+        assert found.body == b"old"
+
+
+async def test_a_lease_without_end_that_no_claim_knows_of_is_found(tmp_path: Path) -> None:
+    async with opened(tmp_path) as rig:
+        await rig.create("orders")
+        await rig.send("orders")
+        job = await rig.claims.open(rig.queue("orders"), "spark")
+        await rig.claims.claim(rig.queue("orders"), "spark", 1, epoch=job.epoch, limit=1, principal="tester")
+        sqlite_store(rig)._db.execute("DELETE FROM claim_part")
+        assert await rig.store.check() == ["1 messages are held by a claim that is not there"]
