@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--only ROW]… [--quick] [--check]`."""
+"""`python -m benchmarks [--only ROW]… [--quick] [--check] [--no-record]`."""
 
 import contextlib
 import sys
@@ -17,12 +17,15 @@ from benchmarks import (
     delivery,
     dialects,
     journal,
+    machine,
     pipeline,
     postgres,
     report,
+    runs,
     sending,
     soak,
     spark,
+    verdicts,
     writing,
 )
 from benchmarks.bench import Bench
@@ -64,6 +67,14 @@ SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
     "pg-soak": soak.soak,
 }
 
+HOT = ("send-128", "send-32", "batch-100", "cycle-100", "drain-100", "memory+start")
+"""The rows of `--quick`: what most changes could make slower, on the embedded store."""
+ROUNDS, QUICK_ROUNDS = 7, 5
+SECONDS = 2
+"""How long one turn takes."""
+BACKLOG = 1_000_000
+"""Messages that wait where a row is about a large backlog."""
+
 WIDTH = 140
 """Of the table where there is no terminal to ask."""
 
@@ -76,19 +87,22 @@ def measure(
     only: Annotated[list[str] | None, cyclopts.Parameter(negative=())] = None,
     quick: Annotated[bool, cyclopts.Parameter(negative=())] = False,
     check: Annotated[bool, cyclopts.Parameter(negative=())] = False,
+    record: bool = True,
     data: Path | None = None,
     soak_seconds: int = 60,
 ) -> None:
-    """Run the rows, print the table, write benchmarks/results/<date>.json.
+    """Run the rows, print their figures and a verdict on each, and append the run to benchmarks/history/.
 
     Parameters
     ----------
     only
         A row to run; repeat it for more. All of them when left out.
     quick
-        Fewer and shorter rounds, and a tenth of the backlog: for a first look, not for a verdict.
+        The hot rows on the embedded store alone, in a few rounds less: a verdict within five minutes.
     check
         Exit with 1 when a bar is missed.
+    record
+        Append the run to the history; not on a machine that is busy with something else.
     data
         Where to put the data directories; on a real disk, or fsync costs nothing.
     soak_seconds
@@ -96,24 +110,26 @@ def measure(
     """
     require_wrk()
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    names = _choose(only or (list(HOT) if quick else None))
+    rounds = QUICK_ROUNDS if quick else ROUNDS
     with _directory(data) as directory:
-        bench = Bench(
-            directory,
-            rounds=3 if quick else 7,
-            seconds=1 if quick else 2,
-            backlog=100_000 if quick else 1_000_000,
-            soak_seconds=soak_seconds,
-        )
-        machine = report.describe_machine(directory, rounds=bench.rounds)
+        here = machine.describe(directory)
+        past = runs.bests(runs.read(here.kind))
+        bench = Bench(directory, rounds=rounds, seconds=SECONDS, backlog=BACKLOG, soak_seconds=soak_seconds)
         with contextlib.closing(bench):
-            rows = list(_run(console, bench, _choose(only)))
-    report.show(console, rows, machine)
-    console.print(f"written to {report.write(rows, machine)}", soft_wrap=True)
-    if check and any(row.holds is False for row in rows):
+            rows = list(_run(console, bench, names))
+    judged = verdicts.judge(rows, past)
+    report.show_rows(console, rows, here, rounds=rounds)
+    report.show_verdicts(console, judged)
+    if record:
+        path = runs.append(runs.new_run(rows, here, rounds=rounds))
+        console.print(f"appended to benchmarks/history/{path.name}", soft_wrap=True)
+    if check and verdicts.failed(judged):
         raise SystemExit(1)
 
 
 def _choose(only: list[str] | None) -> list[str]:
+    """The scenarios of these rows, or all; one scenario may measure two rows."""
     chosen = [name for name in SCENARIOS if not only or set(only) & {name, *name.split("+")}]
     known = {part for name in SCENARIOS for part in (name, *name.split("+"))}
     if unknown := set(only or ()) - known:

@@ -40,6 +40,8 @@ def send_cost(bench: Bench, *, messages: int, connections: int, bar: float | Non
             ratios=turns.ratios(),
             bar=bar,
             cpu_ratio=without.meter.cpu_us / with_archive.meter.cpu_us,
+            cpu_us=with_archive.meter.cpu_us,
+            reference_cpu_us=without.meter.cpu_us,
             notes={"without_per_s": median(turns.reference), "sealed_events": sealed},
         )
     ]

@@ -19,11 +19,9 @@ CACHE_BYTES = max(int(kib) for kib in re.findall(r"cache_size = -(\d+)", "; ".jo
 
 def receive_cost(bench: Bench) -> list[Row]:
     """Receive and ack a hundred with many waiting, by the same with few; sends in between keep the number level."""
-    with bench.courier() as (_, few), bench.courier() as (_, many):
-        for client, count in ((few, FEW), (many, bench.backlog)):
-            client.create_queue("orders")
-            client.fill("orders", count)
-        turns = alternate(lambda: _seconds(few), [lambda: _seconds(many)], rounds=bench.rounds * 2)
+    with bench.courier() as few_server, bench.courier() as many_server:
+        few, many = _Cycles(*few_server, waiting=FEW), _Cycles(*many_server, waiting=bench.backlog)
+        turns = alternate(few, [many], rounds=bench.rounds * 2)
     return [
         Row(
             name="backlog",
@@ -34,16 +32,37 @@ def receive_cost(bench: Bench) -> list[Row]:
             ratios=turns.ratios(),
             bar=1.3,
             at_least=False,
+            cpu_ratio=many.cpu_us / few.cpu_us,
+            cpu_us=many.cpu_us,
+            reference_cpu_us=few.cpu_us,
         )
     ]
 
 
-def _seconds(client: Client) -> float:
-    times = []
-    for _ in range(TURNS_A_ROUND):
-        client.fill("orders", BATCH)
-        times.append(client.time_receive_and_ack("orders", limit=BATCH))
-    return median(times)
+class _Cycles:
+    """Sends, receives and acks batches at a steady backlog; a call returns the median time of receive and ack."""
+
+    def __init__(self, server: Courier, client: Client, *, waiting: int) -> None:
+        client.create_queue("orders")
+        client.fill("orders", waiting)
+        self._server = server
+        self._client = client
+        self._messages = 0
+        self._cpu_s = 0.0
+
+    def __call__(self) -> float:
+        before, times = self._server.cpu_s(), []
+        for _ in range(TURNS_A_ROUND):
+            self._client.fill("orders", BATCH)
+            times.append(self._client.time_receive_and_ack("orders", limit=BATCH))
+        self._cpu_s += self._server.cpu_s() - before
+        self._messages += TURNS_A_ROUND * BATCH
+        return median(times)
+
+    @property
+    def cpu_us(self) -> float:
+        """Processor time of the server for a message that is sent, received and acked."""
+        return self._cpu_s * 1e6 / self._messages
 
 
 def memory_and_start(bench: Bench) -> list[Row]:

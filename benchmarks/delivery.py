@@ -27,7 +27,9 @@ def at_rate(bench: Bench, *, rate: int, bar: float | None = None) -> list[Row]:
     """p95 from send to arrival, one message a request, while `rate` come in every second."""
     with _prepared(bench) as (server, client, receiver):
         paths = [_listen(client, receiver, QUEUE)]
+        before = server.cpu_s()
         rounds = [_offered(server, receiver, paths, rate=rate, seconds=bench.seconds * 2) for _ in range(bench.rounds)]
+        cpu_us = (server.cpu_s() - before) * 1e6 / sum(stats.count for stats in rounds)
         left = client.waiting_for(QUEUE)
     p95 = [stats.p95_ms for stats in rounds[1:]]
     return [
@@ -40,6 +42,7 @@ def at_rate(bench: Bench, *, rate: int, bar: float | None = None) -> list[Row]:
             ratios=p95,
             bar=bar,
             at_least=False,
+            cpu_us=cpu_us,
             notes={
                 "p50_ms": median(stats.p50_ms for stats in rounds[1:]),
                 "p99_ms": median(stats.p99_ms for stats in rounds[1:]),
@@ -67,10 +70,10 @@ def flat_out(bench: Bench) -> list[Row]:
             reference="",
             ratios=rates,
             bar=2_500,
+            cpu_us=cpu_us,
             notes={
                 "p50_ms": median(stats.p50_ms for stats in rounds[1:]),
                 "p99_ms": median(stats.p99_ms for stats in rounds[1:]),
-                "cpu_us": cpu_us,
             },
         )
     ]
@@ -80,14 +83,15 @@ def one_dead(bench: Bench) -> list[Row]:
     """p95 of 99 listeners while the hundredth hangs, by the same while it is well."""
     with _prepared(bench) as (server, client, receiver):
         paths = [_listen(client, receiver, f"q{number}", path=f"/hook/{number}") for number in range(LISTENERS)]
-        others, ratios = paths[1:], []
+        others, ratios, arrived, before = paths[1:], [], 0, server.cpu_s()
 
         def measured(url: str) -> float:
+            nonlocal arrived
             client.call("PATCH", f"{QUEUES}/q0/listeners/receiver", {"url": url})
             client.call("POST", f"{QUEUES}/q0/listeners/receiver/resume")
-            return _offered(
-                server, receiver, paths, rate=SHARED_RATE, seconds=bench.seconds * 2, among=len(others)
-            ).p95_ms
+            stats = _offered(server, receiver, paths, rate=SHARED_RATE, seconds=bench.seconds * 2, among=len(others))
+            arrived += stats.count
+            return stats.p95_ms
 
         well = measured(receiver.url + "/hook/0")
         for _ in range(bench.rounds):
@@ -95,6 +99,7 @@ def one_dead(bench: Bench) -> list[Row]:
             again = measured(receiver.url + "/hook/0")
             ratios.append(2 * dead / (well + again))
             well = again
+        cpu_us = (server.cpu_s() - before) * 1e6 / arrived
     return [
         Row(
             name="deliver-dead",
@@ -105,6 +110,7 @@ def one_dead(bench: Bench) -> list[Row]:
             ratios=ratios,
             bar=1.2,
             at_least=False,
+            cpu_us=cpu_us,
         )
     ]
 

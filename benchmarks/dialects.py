@@ -139,5 +139,7 @@ def _row(name: str, what: str, turns: Turns, native: Meter, subject: Meter, bar:
         bar=bar,
         per_bare=median(s / b for s, b in zip(ours, bare, strict=True)),
         cpu_ratio=native.cpu_us / subject.cpu_us,
-        notes={**subject.latency(), "cpu_us": subject.cpu_us, "native_cpu_us": native.cpu_us},
+        cpu_us=subject.cpu_us,
+        reference_cpu_us=native.cpu_us,
+        notes=subject.latency(),
     )

@@ -27,6 +27,10 @@ class Row(msgspec.Struct, kw_only=True):
     """The ratio to the bare server, where the reference is another."""
     cpu_ratio: float | None = None
     """The same ratio by processor time for each message, where it was measured."""
+    cpu_us: float | None = None
+    """Processor time for each message (or event), all threads and all processes that are measured."""
+    reference_cpu_us: float | None = None
+    """The same of the reference in this run: it shows whether the machine or the program became slower."""
     notes: dict[str, float] = {}
 
     @property

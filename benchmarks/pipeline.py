@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -47,6 +48,8 @@ def whole(bench: Bench) -> list[Row]:
             bar=4.0,
             at_least=False,
             cpu_ratio=cpu.last(tables) / cpu.last(copy),
+            cpu_us=cpu.last(tables) * 1e6 / events,
+            reference_cpu_us=cpu.last(copy) * 1e6 / events,
             notes={"events_per_s": events / turns.figure(), "copy_s": turns.reference[-1]},
         )
     ]
@@ -55,23 +58,24 @@ def whole(bench: Bench) -> list[Row]:
 def refresh(bench: Bench) -> list[Row]:
     """The same number of new events into a lake of ten times as many, and into one of as many."""
     new = LARGE * bench.backlog // NEW
-    ratios, figures = [], []
+    small_turns: list[_Refresh] = []
+    large_turns: list[_Refresh] = []
     with session(bench) as spark:
         for _ in range(ROUNDS):
-            sizes = (max(SEGMENT_EVENTS, size * bench.backlog) for size in (SMALL, LARGE))
-            small, large = (_refreshed(bench, spark, size, new) for size in sizes)
-            ratios.append(large / small)
-            figures.append(large)
+            for turns, size in ((small_turns, SMALL), (large_turns, LARGE)):
+                turns.append(_refreshed(bench, spark, max(SEGMENT_EVENTS, size * bench.backlog), new))
     return [
         Row(
             name="pipeline-refresh",
             what=f"{new:,} new events into tables of {LARGE * bench.backlog:,}",
-            value=min(figures),
+            value=min(turn.seconds for turn in large_turns),
             unit="s",
             reference=f"into {SMALL * bench.backlog:,}",
-            ratios=ratios,
+            ratios=[large.seconds / small.seconds for small, large in zip(small_turns, large_turns, strict=True)],
             bar=1.5,
             at_least=False,
+            cpu_us=min(turn.cpu_s for turn in large_turns) * 1e6 / new,
+            reference_cpu_us=min(turn.cpu_s for turn in small_turns) * 1e6 / new,
         )
     ]
 
@@ -86,8 +90,15 @@ def _fill(spark: SparkSession, server: Courier, lake: Path) -> None:
     shutil.rmtree(lake)
 
 
-def _refreshed(bench: Bench, spark: SparkSession, events: int, new: int) -> float:
-    """Seconds that the last `new` of the events take when the others are in the lake."""
+class _Refresh(NamedTuple):
+    """What a refresh took, processor time of Spark and server included."""
+
+    seconds: float
+    cpu_s: float
+
+
+def _refreshed(bench: Bench, spark: SparkSession, events: int, new: int) -> _Refresh:
+    """What the last `new` of the events take when the others are in the lake."""
     data = simulated(bench, events + new)
     lake = bench.new_data()
     hidden = _hide(data, events)
@@ -95,12 +106,12 @@ def _refreshed(bench: Bench, spark: SparkSession, events: int, new: int) -> floa
         run(spark, Job(Journal(server.url, TOKEN), lake))
     _show(data, hidden)
     with Courier(data) as server:
-        started = time.perf_counter()
+        before, started = tree_cpu_s(os.getpid()), time.perf_counter()
         run(spark, Job(Journal(server.url, TOKEN), lake))
-        elapsed = time.perf_counter() - started
+        took = _Refresh(time.perf_counter() - started, tree_cpu_s(os.getpid()) - before)
     shutil.rmtree(data)
     shutil.rmtree(lake)
-    return elapsed
+    return took
 
 
 def _hide(data: Path, keep: int) -> list[Path]:

@@ -130,7 +130,7 @@ def _against_pgmq(
             bench.pgmq.begin(script, clients=clients, limit=each)
         with theirs.of() as count:
             done = bench.pgmq.run(script, clients=clients, seconds=bench.seconds, limit=each)
-            count(done.count * each)
+            count(done.transactions * each)
         return done.rate * each
 
     turns = alternate(reference, [subject], rounds=bench.rounds)
@@ -143,11 +143,11 @@ def _against_pgmq(
         ratios=turns.ratios(),
         bar=bar,
         cpu_ratio=theirs.us / ours.us,
+        cpu_us=ours.us,
+        reference_cpu_us=theirs.us,
         notes={
             **meter.latency(),
-            "cpu_us": ours.us,
             "node_cpu_us": meter.cpu_us,
-            "pgmq_cpu_us": theirs.us,
             "pgmq_rate": median(turns.reference),
         },
     )
@@ -157,12 +157,15 @@ def pollers(bench: Bench) -> list[Row]:
     """Messages that get through, sent one by one, while many wait for one each, by the same while few wait."""
     request = Request("POST", f"{QUEUE}/messages", bench.file({"body": BODY}))
     with on_postgres(bench) as (server, client), ThreadPoolExecutor() as pool:
+        costs = {waiting: Cost(bench, server) for waiting in (FEW, MANY)}
 
         def rate(waiting: int) -> float:
             client.call("POST", f"{QUEUE}/purge")
-            sending = pool.submit(repeat, server, request, connections=FEW, seconds=bench.seconds)
-            got = poll(server, QUEUE, connections=waiting, seconds=bench.seconds)
-            sending.result()
+            with costs[waiting].of() as count:
+                sending = pool.submit(repeat, server, request, connections=FEW, seconds=bench.seconds)
+                got = poll(server, QUEUE, connections=waiting, seconds=bench.seconds)
+                sending.result()
+                count(got.count)
             return got.rate
 
         turns = alternate(lambda: rate(FEW), [lambda: rate(MANY)], rounds=bench.rounds)
@@ -175,6 +178,8 @@ def pollers(bench: Bench) -> list[Row]:
                 reference=f"{FEW} waiting",
                 ratios=turns.ratios(),
                 bar=0.9,
+                cpu_us=costs[MANY].us,
+                reference_cpu_us=costs[FEW].us,
                 notes={"pgmq_ratio": _pgmq_pollers(bench)},
             )
         ]

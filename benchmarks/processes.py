@@ -87,7 +87,7 @@ class Server:
 
 
 class Bare(Server):
-    """The echo on uvicorn as Courier uses it: one process, uvloop, httptools, no access log."""
+    """The echo on uvicorn: one process, uvloop, httptools, no access log."""
 
     def __init__(self, directory: Path) -> None:
         self._port = _free_port()

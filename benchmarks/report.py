@@ -1,36 +1,51 @@
-"""A table for people and a file for programs."""
+"""The tables that people read: the figures of a run, and the verdict on every row."""
 
-import datetime
-import os
-import platform
-import sqlite3
-import time
-from pathlib import Path
-from statistics import median
-from typing import Any
-
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.machine import Machine
 from benchmarks.measure import Row
+from benchmarks.verdicts import Verdict, bar_sentence, cpu_sentence, summary
 
-RESULTS = Path(__file__).parent / "results"
-COLUMNS = ("row", "what", "figure", "against", "ratio", "spread", "by CPU", "bar", "")
+FIGURES = ("row", "what", "figure", "against", "ratio", "spread", "by CPU", "bar", "")
+VERDICTS = ("row", "bar", "CPU/message", "against the best run")
+RIGHT = {"figure", "ratio", "by CPU", "CPU/message"}
+COLOURS = {True: "green", False: "red", None: "dim"}
 
 
-def show(console: Console, rows: list[Row], machine: dict[str, Any]) -> None:
+def show_rows(console: Console, rows: list[Row], machine: Machine, *, rounds: int) -> None:
     """Print every row with its bar."""
-    table = Table(title="Courier benchmarks", caption=_caption(machine), box=None, pad_edge=False, title_justify="left")
-    for column in COLUMNS:
-        table.add_column(
-            column,
-            justify="right" if column in ("figure", "ratio", "by CPU", "bar") else "left",
-            no_wrap=column != "what",
-        )
+    caption = (
+        f"{machine.cores} cores ({machine.processor}), Python {machine.python}, SQLite {machine.sqlite}, "
+        f"fdatasync {machine.fdatasync_ms:.2f} ms; medians of {rounds} rounds"
+    )
+    table = _table("Courier benchmarks", FIGURES, caption)
     for row in rows:
         table.add_row(*_cells(row))
     console.print(table)
+
+
+def show_verdicts(console: Console, verdicts: list[Verdict]) -> None:
+    """Print what this run says about every row, and then about all of them."""
+    table = _table("Verdicts", VERDICTS, None)
+    for verdict in verdicts:
+        cpu = "" if verdict.cpu_us is None else f"{verdict.cpu_us:.4g} µs"
+        sentence = cpu_sentence(verdict)
+        table.add_row(
+            verdict.row,
+            f"[{COLOURS[verdict.holds]}]{bar_sentence(verdict)}[/]",
+            cpu,
+            f"[red]{sentence}[/]" if verdict.below_best else sentence,
+        )
+    console.print(table)
+    console.print(summary(verdicts), soft_wrap=True)
+
+
+def _table(title: str, columns: tuple[str, ...], caption: str | None) -> Table:
+    table = Table(title=title, caption=caption, box=None, pad_edge=False, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right" if column in RIGHT else "left", no_wrap=column != "what")
+    return table
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -51,47 +66,3 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
-
-
-def _caption(machine: dict[str, Any]) -> str:
-    return (
-        f"{machine['cores']} cores, Python {machine['python']}, SQLite {machine['sqlite']}, "
-        f"fdatasync {machine['fdatasync_ms']:.2f} ms; medians of {machine['rounds']} rounds"
-    )
-
-
-def write(rows: list[Row], machine: dict[str, Any]) -> Path:
-    """Keep the outcome; returns where."""
-    now = datetime.datetime.now(datetime.UTC)
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{now:%Y-%m-%dT%H%M%S}.json"
-    document = {
-        "at": now.isoformat(timespec="seconds"),
-        "machine": machine,
-        "rows": [{**msgspec.to_builtins(row), "ratio": row.ratio, "holds": row.holds} for row in rows],
-    }
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
-    return path
-
-
-def describe_machine(directory: Path, *, rounds: int) -> dict[str, Any]:
-    """What one must know to judge the figures."""
-    return {
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        "fdatasync_ms": _fdatasync_ms(directory),
-        "rounds": rounds,
-    }
-
-
-def _fdatasync_ms(directory: Path) -> float:
-    times = []
-    with (directory / "probe").open("wb", buffering=0) as file:
-        for _ in range(50):
-            file.write(bytes(16_384))
-            started = time.perf_counter()
-            os.fdatasync(file.fileno())
-            times.append((time.perf_counter() - started) * 1_000)
-    return median(times)

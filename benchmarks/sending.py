@@ -70,5 +70,7 @@ def _against_bare(
         ratios=turns.ratios(),
         bar=bar,
         cpu_ratio=bare.cpu_us / meter.cpu_us,
-        notes={**meter.latency(), "cpu_us": meter.cpu_us, "bare_cpu_us": bare.cpu_us},
+        cpu_us=meter.cpu_us,
+        reference_cpu_us=bare.cpu_us,
+        notes=meter.latency(),
     )

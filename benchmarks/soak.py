@@ -38,9 +38,14 @@ class Tenth:
         self._costs.append(cost_us)
 
     @property
+    def cost_us(self) -> float:
+        """Processor time of a message."""
+        return median(self._costs)
+
+    @property
     def cost(self) -> float:
-        """Processor time of a message, by that of a request to the bare server."""
-        return median(self._costs) / self._bare.cpu_us
+        """The same, by that of a request to the bare server."""
+        return self.cost_us / self._bare.cpu_us
 
 
 def soak(bench: Bench) -> list[Row]:
@@ -75,6 +80,8 @@ def soak(bench: Bench) -> list[Row]:
             ratios=[ratio / mean(first.ratios) for ratio in last.ratios],
             bar=0.8,
             cpu_ratio=first.cost / last.cost,
+            cpu_us=last.cost_us,
+            reference_cpu_us=first.cost_us,
             notes={
                 "first": mean(first.rates),
                 "ratio_without_bare": mean(last.rates) / mean(first.rates),

@@ -70,10 +70,10 @@ def read_stream(bench: Bench) -> list[Row]:
             ratios=turns.ratios(),
             bar=0.6,
             cpu_ratio=native.cpu_us / ours.cpu_us,
+            cpu_us=ours.cpu_us,
+            reference_cpu_us=native.cpu_us,
             notes={
                 "parquet_events_per_s": median(turns.reference),
-                "parquet_cpu_us": native.cpu_us,
-                "courier_cpu_us": ours.cpu_us,
                 "parquet_start_s": native.start_s,
                 "courier_start_s": ours.start_s,
                 "ratio_of_batches": native.batches_s / ours.batches_s,

@@ -1,6 +1,7 @@
 """A Spark stream that writes into a queue, by the broker's own intake of batches."""
 
 import itertools
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from benchmarks.client import BODY, QUEUES, Client
 from benchmarks.load import Request
 from benchmarks.measure import Row, alternate
 from benchmarks.processes import TOKEN, Courier
+from benchmarks.spark import tree_cpu_s
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,6 +55,7 @@ def stream_write(bench: Bench) -> list[Row]:
             reference="batch-100",
             ratios=turns.ratios(),
             bar=0.5,
+            cpu_us=stream.cpu_us,
         )
     ]
 
@@ -78,8 +81,15 @@ class _Stream:
         self._place = place
         self._names = itertools.count()
         self.written = 0
+        self._cpu_s = 0.0
+
+    @property
+    def cpu_us(self) -> float:
+        """Of Spark and of the server, both children of this process."""
+        return self._cpu_s * 1e6 / self.written
 
     def __call__(self) -> float:
+        before = tree_cpu_s(os.getpid())
         options = {"url": f"http://127.0.0.1:{self._server.port}", "token": TOKEN, "queue": "written"}
         files = self._spark.readStream.schema("body STRING").option("maxFilesPerTrigger", 1)
         frame = files.parquet(str(self._place / "in"))
@@ -87,6 +97,7 @@ class _Stream:
         writer = writer.option("checkpointLocation", str(self._place / f"checkpoint-{next(self._names)}"))
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
+        self._cpu_s += tree_cpu_s(os.getpid()) - before
         batches = [progress for progress in query.recentProgress if progress.numInputRows]
         self.written += BATCHES * ROWS
         seconds = sum(progress.durationMs["triggerExecution"] for progress in batches) / 1_000

@@ -4,10 +4,10 @@ import contextlib
 import os
 import re
 import subprocess
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
 
 from benchmarks.client import BODY
 from tests.support.postgres import Cluster, program
@@ -29,10 +29,11 @@ SETTINGS = {
 MESSAGE = f'{{"body": "{BODY}"}}'
 
 
-class Done(NamedTuple):
+@dataclass(frozen=True)
+class Done:
     """How often pgbench got through a script, and how often a second."""
 
-    count: int
+    transactions: int
     rate: float
 
 
@@ -77,7 +78,7 @@ class Pgmq:
         connecting = clients // CONNECTS_A_SECOND
         for patience in (1, 4, 16):
             done = self._pgbench(script, given, clients, "--time", seconds + patience * connecting)
-            if done.count:
+            if done.transactions:
                 break
         return done
 
