@@ -8,9 +8,9 @@ The only line that differs from a program for Cloudflare itself is the `base_url
 
 import json
 import os
-import sys
 
 from cloudflare import Cloudflare
+from cloudflare.types.queues import message_ack_params
 
 ACCOUNT = os.environ.get("CLOUDFLARE_ACCOUNT_ID", "default")
 
@@ -68,11 +68,15 @@ def consume(client: Cloudflare, queue_id: str) -> None:
         pulled = client.queues.messages.pull(queue_id, account_id=ACCOUNT, batch_size=10)
         if pulled is None or not pulled.messages:
             return
-        acks, retries = [], []
+        acks: list[message_ack_params.Ack] = []
+        retries: list[message_ack_params.Retry] = []
         for message in pulled.messages:
             order = json.loads(message.body or "")
             done = handle(order, attempt=int(message.attempts or 1))
-            (acks if done else retries).append({"lease_id": str(message.lease_id)})
+            if done:
+                acks.append({"lease_id": str(message.lease_id)})
+            else:
+                retries.append({"lease_id": str(message.lease_id)})
         client.queues.messages.ack(queue_id, account_id=ACCOUNT, acks=acks, retries=retries)
 
 
@@ -85,7 +89,7 @@ def handle(order: dict[str, float], *, attempt: int) -> bool:
 
 def drain(client: Cloudflare, queue_id: str) -> list[str]:
     """The orders in a dead letter queue, taken out of it."""
-    found = []
+    found: list[str] = []
     while True:
         pulled = client.queues.messages.pull(queue_id, account_id=ACCOUNT, batch_size=100)
         if pulled is None or not pulled.messages:
@@ -97,4 +101,4 @@ def drain(client: Cloudflare, queue_id: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

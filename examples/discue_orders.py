@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,4 +92,4 @@ def receiver() -> Iterator[tuple[str, "Queue[str]", list[str]]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,8 +2,8 @@
 
     COURIER_URL=http://127.0.0.1:8080 COURIER_TOKEN=<root token> python examples/pipeline.py
 
-Needs `couriermq[spark]` and Java 17 or newer. Editors that know `# %%` run it cell by cell, like a notebook. The lake is
-made in a folder of its own, which is removed at the end.
+Needs `couriermq[spark]` and Java 17 or newer. Editors that know `# %%` run it cell by cell, like a notebook. The
+lake is made in a folder of its own, which is removed at the end.
 """
 
 # %% Where everything is

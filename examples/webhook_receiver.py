@@ -62,7 +62,7 @@ def handler(secret: str, inbox: Inbox) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             try:
-                message_id = verify(secret, self.headers, body)
+                message_id = verify(secret, {name.lower(): value for name, value in self.headers.items()}, body)
             except NotGenuine as refusal:
                 print(f"refused: {refusal}", flush=True)
                 self._answer(401)

@@ -64,8 +64,16 @@ class Database:
         self._run("pg_ctl", "-D", str(self._data), "-m", "fast", "-w", "stop")
 
     def _run(self, name: str, *arguments: str) -> None:
-        who = {} if self._user is None else {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
-        subprocess.run([program(name), *arguments], check=True, cwd=self.folder, stdout=subprocess.DEVNULL, **who)
+        user, group, groups = (None, None, None) if self._user is None else (self._user.pw_uid, self._user.pw_gid, ())
+        subprocess.run(
+            [program(name), *arguments],
+            check=True,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            user=user,
+            group=group,
+            extra_groups=groups,
+        )
 
 
 class Node:
@@ -142,8 +150,8 @@ def main() -> None:
     data.mkdir(parents=True, exist_ok=True)
     token = token_of(data)
     stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, lambda *_: stopping.set())
 
     started: list[Database | Node | Balancer] = []
     try:
