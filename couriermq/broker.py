@@ -37,6 +37,7 @@ from couriermq.core.model import (
 from couriermq.core.routing import matches
 from couriermq.pacing import in_steps
 from couriermq.storage.base import EventLog, Filter, Moved, Parcel, RoutesChanged, Span, Store
+from couriermq.usage import Usage
 from couriermq.waiting import Arrivals
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ class Broker:
         self._arrivals = arrivals
         self._counted = _Counted(0, {})
         self.admission = Admission()
+        self.usage = Usage(store, catalog, clock)
 
     # -- in ---------------------------------------------------------------------------------------------------
 
@@ -81,12 +83,22 @@ class Broker:
             held = _weight(parcels)
             try:
                 async with self.admission.of(held + _weight(copies), held=held):
-                    outcomes = await self._store.send(every, now=now, principal=principal, events=events)
+                    outcomes = await self._send_within_quota(every, now, principal, events)
             except RoutesChanged:
                 if events:  # an exchange's: where its copies go may have changed, too
                     raise
                 continue
             return outcomes[: len(parcels)] if copies else outcomes
+
+    async def _send_within_quota(
+        self, parcels: list[Parcel], now: int, principal: str, events: Sequence[Event]
+    ) -> list[Sent | CourierError]:
+        """Hand parcels of one tenant to the store; raises StorageExceeded where they do not fit into its quota."""
+        tenant = parcels[0].queue.tenant if parcels else None
+        if tenant is None or not self._catalog.quotas(tenant).limits_storage:
+            return await self._store.send(parcels, now=now, principal=principal, events=events)
+        async with self.usage.storing(tenant, len(parcels), sum(len(parcel.draft.body) for parcel in parcels)):
+            return await self._store.send(parcels, now=now, principal=principal, events=events)
 
     def _all_copies(self, parcels: Sequence[Parcel]) -> list[Parcel]:
         has_listeners = self._catalog.has_listeners
@@ -221,7 +233,8 @@ class Broker:
                 )
             if leases or now >= deadline:
                 return leases
-            woken = await self._arrivals.wait(queue.key, seen=seen, until=deadline)
+            with self.usage.waiting(queue):
+                woken = await self._arrivals.wait(queue.key, seen=seen, until=deadline)
             if not woken:
                 deadline = now  # the wait is over: look once more, then answer
             queue = self._catalog.queue_by_id(queue.tenant, queue.id)

@@ -39,6 +39,7 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Bytes = Annotated[int, msgspec.Meta(ge=0)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Rate = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class CloudflareSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +53,18 @@ class AnypointSettings(msgspec.Struct, frozen=True, kw_only=True):
     lock_ttl_unit: Literal["auto", "seconds", "milliseconds"] = "auto"
     """What a PATCH of a lock means by `ttl`; `auto` takes more than 43200 for milliseconds (not in strict mode)."""
     regions: tuple[str, ...] = ("us-east-1",)
+
+
+class QuotaSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tenant without a quota of its own may have; see `core.quotas`. Unset messages and rates have no limit."""
+
+    max_queues: Count = 100_000
+    max_listeners: Count = 10_000
+    max_messages: Count | None = None
+    max_message_bytes: Count | None = None
+    max_stages: Count = 10_000
+    max_waiting_receivers: Count = 10_000
+    requests_per_second: Rate | None = None
 
 
 class DialectSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +140,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A listener that has had nothing but failures for so long is disabled."""
     delivery_liveness_ms: Milliseconds = MINUTE
     """How often a listener's liveness URL is looked at."""
+
+    quotas: QuotaSettings = QuotaSettings()
 
     secrets_key_file: Path | None = None
     """Keys that listeners' secrets are encrypted with at rest, one a line in base64, the newest first."""
@@ -287,6 +302,8 @@ def _wanted(info: inspect.Type) -> str:
     match info:
         case inspect.IntType(ge=int(low), le=int(high)):
             return f"a whole number from {low} to {high}"
+        case inspect.FloatType():
+            return "a number greater than 0"
         case inspect.IntType(ge=int(low)):
             return f"a whole number, {low} or more"
         case inspect.LiteralType(values=values):

@@ -26,6 +26,7 @@ from couriermq.catalog.vault import CannotUnseal, Vault, read_keys
 from couriermq.claims import Claims
 from couriermq.clock import Clock, SystemClock
 from couriermq.config import Settings
+from couriermq.core.quotas import Quotas
 from couriermq.core.sharding import Shard
 from couriermq.delivery import Deliveries
 from couriermq.delivery.egress import client_tls, read_proxy
@@ -116,7 +117,7 @@ async def running(
     """Open the store and put everything on top of it; at the end finish and close in the opposite order."""
     clock = clock or SystemClock()
     store = _store(settings, clock)
-    arrivals, catalog = Arrivals(clock), Catalog(store, clock, _vault(settings, clock))
+    arrivals, catalog = Arrivals(clock), _catalog(settings, store, clock)
     cursors = Cursors(store, clock)
     catalog.leave_to(CURSOR, cursors.learn)
     timekeeper = Timekeeper(
@@ -170,6 +171,11 @@ async def _save_last_minute(gate: Gate, audit: Audit) -> None:
         await gate.save_tokens()
     with contextlib.suppress(Exception):
         await audit.flush()
+
+
+def _catalog(settings: Settings, store: "Engine", clock: Clock) -> Catalog:
+    defaults = Quotas(**msgspec.structs.asdict(settings.quotas))
+    return Catalog(store, clock, _vault(settings, clock), default_quotas=defaults)
 
 
 def _store(settings: Settings, clock: Clock) -> "Engine":

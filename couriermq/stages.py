@@ -38,7 +38,10 @@ class Stages:
         for chunk in self._chunks(target, drafts, principal):
             chunks.append(chunk)
             await asyncio.sleep(0)  # others have their turn
-        async with self._broker.admission.of(sum(len(chunk.parcels) for chunk in chunks)):
+        size = sum(len(chunk.parcels) for chunk in chunks)
+        usage = self._broker.usage
+        await usage.check_stage(target.tenant, target.id, stage)
+        async with self._broker.admission.of(size), usage.storing(target.tenant, len(drafts), size):
             await self._store.stage(target.id, stage=stage, part=part, chunks=chunks, now=self._clock.now())
 
     def _chunks(self, target: Target, drafts: Sequence[Draft], principal: str) -> Iterator[Chunk]:

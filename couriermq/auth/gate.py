@@ -1,7 +1,7 @@
 """Who gets in: judges tokens and secrets, and how often a credential may ask."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from hmac import compare_digest
 from typing import Any
@@ -134,6 +134,9 @@ class Gate:
             raise CredentialEnded("the credential has expired")
         if credential.requests_per_second is not None:
             self._check_rate(credential.id, credential.requests_per_second)
+        tenant_rate = self._catalog.quotas(credential.tenant).requests_per_second
+        if tenant_rate is not None:
+            self._check_rate((credential.tenant,), tenant_rate)
         known = self._principals.get(credential.id)
         if known is not None and known[0] is credential:
             return known[1]
@@ -143,17 +146,24 @@ class Gate:
 
     # -- how often --------------------------------------------------------------------------------------------
 
-    def _check_rate(self, key: str, rate: float) -> None:
+    def _check_rate(self, key: Hashable, rate: float) -> None:
         if wait_ms := self._limits.wait_ms(key, rate=rate, burst=max(1.0, rate), now=self._clock.now()):
             raise TooManyRequests(wait_ms)
 
     def allowance(self, principal: Principal) -> Allowance | None:
-        """What a credential's limit leaves it now; None where there is no limit."""
+        """What the limits of a credential and its tenant leave it now, the tighter one; None where there is none."""
         credential = self._catalog.credential_of_id(principal.id)
-        if credential is None or credential.requests_per_second is None:
+        if credential is None:
             return None
-        rate = credential.requests_per_second
-        remaining, full_at = self._limits.left(credential.id, rate=rate, burst=max(1.0, rate), now=self._clock.now())
+        rates: list[tuple[Hashable, float | None]] = [
+            (credential.id, credential.requests_per_second),
+            ((credential.tenant,), self._catalog.quotas(credential.tenant).requests_per_second),
+        ]
+        left = [self._left(key, rate) for key, rate in rates if rate is not None]
+        return min(left, key=lambda allowance: allowance.remaining_count, default=None)
+
+    def _left(self, key: Hashable, rate: float) -> Allowance:
+        remaining, full_at = self._limits.left(key, rate=rate, burst=max(1.0, rate), now=self._clock.now())
         return Allowance(rate, remaining, full_at)
 
     # -- access tokens ----------------------------------------------------------------------------------------

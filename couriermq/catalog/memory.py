@@ -1,5 +1,6 @@
 """Everything of the control plane, in memory: finding is a look into a dictionary."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from couriermq.core.errors import (
@@ -9,10 +10,12 @@ from couriermq.core.errors import (
     ExchangeNotFound,
     ListenerNotFound,
     QueueNotFound,
+    QuotaExceeded,
     RecordNotFound,
     TenantNotFound,
 )
 from couriermq.core.model import Binding, Credential, Exchange, Listener, Queue, Record, Tenant
+from couriermq.core.quotas import Quotas, with_defaults
 
 DEFAULT_TENANT = "default"
 
@@ -22,7 +25,11 @@ Thing = Tenant | Queue | Exchange | Binding | Listener | Credential | Record
 class Memory:
     """What there is. Another tenant's things do not exist for whoever asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, default_quotas: Quotas) -> None:
+        self._default_quotas = default_quotas
+        self._quotas: dict[str, Quotas] = {}  # by tenant, with the defaults filled in
+        self._queue_counts: Counter[str] = Counter()  # by tenant: queues of callers, and exchanges
+        self._listener_counts: Counter[str] = Counter()
         self._tenants: dict[str, Tenant] = {}
         self._aliases: dict[tuple[str, str], Tenant] = {}
         self._queues: dict[str, Queue] = {}
@@ -50,6 +57,23 @@ class Memory:
         """Networks that this tenant may deliver to beside those that every tenant may."""
         found = self._tenants.get(tenant_id)
         return found.delivery_allow if found else ()
+
+    def quotas(self, tenant_id: str) -> Quotas:
+        """The limits that hold for a tenant; those of one that is gone are the defaults."""
+        return self._quotas.get(tenant_id, self._default_quotas)
+
+    def queue_count(self, tenant_id: str) -> int:
+        """How many queues and exchanges a tenant has, without the queues that belong to listeners."""
+        return self._queue_counts[tenant_id]
+
+    def listener_count(self, tenant_id: str) -> int:
+        return self._listener_counts[tenant_id]
+
+    def _check_quota(self, tenant_id: str, quota: str, count: int) -> None:
+        """Refuse one more of something when there are `count` of it."""
+        limit = getattr(self.quotas(tenant_id), quota)
+        if limit is not None and count >= limit:
+            raise QuotaExceeded(quota, limit)
 
     def tenant_of_alias(self, dialect: str, alias: str) -> Tenant:
         """The tenant that a dialect knows under this id: its alias there, else its own id."""
@@ -246,20 +270,25 @@ class Memory:
             case Tenant():
                 self._forget_aliases(thing.id)
                 self._tenants[thing.id] = thing
+                self._quotas[thing.id] = with_defaults(thing.quotas, self._default_quotas)
                 self._aliases.update(dict.fromkeys(thing.aliases.items(), thing))
             case Queue():
                 if old := self._queues.get(thing.id):
                     self._names.pop((old.tenant, old.name), None)
+                elif thing.owner is None:
+                    self._queue_counts[thing.tenant] += 1
                 self._queues[thing.id] = self._queue_keys[thing.key] = thing
                 self._names[thing.tenant, thing.name] = thing
                 if self._listener_watcher is not None:
                     for listener in self._listeners.get(thing.id, {}).values():
                         self._listener_watcher(listener, True)  # what its queue is set to counts for it too
             case Exchange():
+                self._queue_counts[thing.tenant] += thing.id not in self._exchanges
                 self._exchanges[thing.id] = self._names[thing.tenant, thing.name] = thing
             case Binding():
                 self._bindings.setdefault(thing.exchange_id, {})[thing.queue_id] = thing
             case Listener():
+                self._listener_counts[thing.tenant] += thing.id not in self._listeners_by_id
                 self._listeners.setdefault(thing.queue_id, {})[thing.id] = self._listeners_by_id[thing.id] = thing
                 if self._listener_watcher is not None:
                     self._listener_watcher(thing, True)
@@ -275,14 +304,20 @@ class Memory:
         match thing:
             case Tenant():
                 self._forget_aliases(thing.id)
-                del self._tenants[thing.id]
+                del self._tenants[thing.id], self._quotas[thing.id]
+                self._queue_counts.pop(thing.id, None)
+                self._listener_counts.pop(thing.id, None)
             case Queue():
+                if thing.owner is None:
+                    self._queue_counts[thing.tenant] -= 1
                 del self._queues[thing.id], self._queue_keys[thing.key], self._names[thing.tenant, thing.name]
             case Exchange():
+                self._queue_counts[thing.tenant] -= 1
                 del self._exchanges[thing.id], self._names[thing.tenant, thing.name]
             case Binding():
                 del self._bindings[thing.exchange_id][thing.queue_id]
             case Listener():
+                self._listener_counts[thing.tenant] -= 1
                 del self._listeners[thing.queue_id][thing.id], self._listeners_by_id[thing.id]
                 if self._listener_watcher is not None:
                     self._listener_watcher(thing, False)

@@ -30,6 +30,7 @@ class Queues(Shelf):
         async with self._writing:
             self.tenant(tenant)
             self._check_free(tenant, name, "queue")
+            self._check_quota(tenant, "max_queues", self.queue_count(tenant))
             queue = await self._new_queue(
                 tenant, name, kind=kind, settings=settings or QueueSettings(), annotations=annotations or {}
             )

@@ -15,6 +15,7 @@ from couriermq.catalog.vault import CannotUnseal, StoredListener, Vault
 from couriermq.clock import Clock, mint_id
 from couriermq.core.events import Event, EventKind
 from couriermq.core.model import Binding, Credential, Exchange, Json, Listener, Queue, Record, Tenant
+from couriermq.core.quotas import Quotas
 from couriermq.core.redaction import redacted_url
 from couriermq.storage.base import Store, StoredRecord
 
@@ -68,8 +69,10 @@ class _Turn:
 class Shelf(Memory):
     """Memory with a store behind it; one change at a time."""
 
-    def __init__(self, store: Store, clock: Clock, vault: Vault | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self, store: Store, clock: Clock, vault: Vault | None = None, *, default_quotas: Quotas | None = None
+    ) -> None:
+        super().__init__(default_quotas or Quotas())
         self._vault = vault or Vault()
         self._store = store
         self._clock = clock

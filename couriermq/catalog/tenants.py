@@ -11,6 +11,7 @@ from couriermq.core import limits
 from couriermq.core.errors import AlreadyExists, InUse, Invalid
 from couriermq.core.events import EventKind
 from couriermq.core.model import Tenant
+from couriermq.core.quotas import Quotas
 
 
 class Tenants(Shelf):
@@ -22,6 +23,7 @@ class Tenants(Shelf):
         *,
         aliases: dict[str, str] | None = None,
         delivery_allow: Sequence[str] = (),
+        quotas: Quotas | None = None,
         principal: str,
     ) -> Tenant:
         limits.check_tenant(tenant_id)
@@ -34,6 +36,7 @@ class Tenants(Shelf):
                 created_at=self._clock.now(),
                 aliases=aliases or {},
                 delivery_allow=tuple(delivery_allow),
+                quotas=quotas or Quotas(),
             )
             self._check_aliases(tenant)
             return await self._put(tenant, EventKind.TENANT_ADDED, principal)
@@ -44,9 +47,10 @@ class Tenants(Shelf):
         *,
         aliases: dict[str, str] | Callable[[dict[str, str]], dict[str, str]] | None = None,
         delivery_allow: Sequence[str] | None = None,
+        quotas: Quotas | None = None,
         principal: str,
     ) -> Tenant:
-        """Replace the aliases, the networks, or both; None leaves them as they are.
+        """Replace aliases, networks and quotas; None leaves them as they are.
 
         A function makes the aliases from those that stand when it is this change's turn.
         """
@@ -56,6 +60,8 @@ class Tenants(Shelf):
             tenant = msgspec.structs.replace(tenant, aliases=changed(tenant.aliases, aliases))
             if delivery_allow is not None:
                 tenant = msgspec.structs.replace(tenant, delivery_allow=tuple(delivery_allow))
+            if quotas is not None:
+                tenant = msgspec.structs.replace(tenant, quotas=quotas)
             self._check_aliases(tenant)
             return await self._put(tenant, EventKind.TENANT_CHANGED, principal)
 

@@ -6,14 +6,16 @@ from cyclopts import App, Parameter
 
 from couriermq.cli.client import route
 from couriermq.cli.connection import SERVER, Server
-from couriermq.cli.exits import usage
+from couriermq.cli.exits import usage as bad_usage
 from couriermq.cli.options import Flag, Yes, read_pairs
 from couriermq.cli.quantities import show_instant
 from couriermq.cli.screen import Column
+from couriermq.core import quotas
 
 app = App(name="tenants", help="Keep owners of queues apart; needs the root token.", help_epilogue="")
 
 Json = dict[str, Any]
+RATE = "requests_per_second"
 TenantId = Annotated[str, Parameter(help="The tenant's id.", metavar="TENANT")]
 Aliases = Annotated[
     list[str] | None,
@@ -34,6 +36,17 @@ Networks = Annotated[
 ]
 
 
+Quotas = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--quota",
+        metavar="NAME=LIMIT",
+        help="A limit of the tenant's own in place of the server's, such as max_messages=100000; may be given again."
+        f" Names: {', '.join(quotas.NAMES)}.",
+    ),
+]  # fmt: skip
+
+
 @app.command(name="list")
 def list_(*, server: Server = SERVER) -> None:
     """List all tenants."""
@@ -52,10 +65,21 @@ def _alias_words(tenant: Json) -> str:
 
 @app.command
 def create(
-    tenant: TenantId, /, *, alias: Aliases = None, delivery_allow: Networks = None, server: Server = SERVER
+    tenant: TenantId,
+    /,
+    *,
+    alias: Aliases = None,
+    delivery_allow: Networks = None,
+    quota: Quotas = None,
+    server: Server = SERVER,
 ) -> None:
     """Create a tenant under an id of your choice."""
-    order = {"id": tenant, "aliases": read_pairs(alias, "an alias"), "delivery_allow": delivery_allow or []}
+    order = {
+        "id": tenant,
+        "aliases": read_pairs(alias, "an alias"),
+        "delivery_allow": delivery_allow or [],
+        "quotas": _read_quotas(quota),
+    }
     document = server.client.post(route("tenants"), order)
     server.screen.tell(document, f"created tenant {tenant}")
 
@@ -70,7 +94,37 @@ def show(tenant: TenantId, /, *, server: Server = SERVER) -> None:
     facts = [("created", show_instant(document["created_at"])), ("aliases", _alias_words(document) or "none")]
     if "delivery_allow" in document:
         facts.append(("delivery allow", " ".join(document["delivery_allow"]) or "none of its own"))
+    if "quotas" in document:
+        own = [f"{name}={limit}" for name, limit in document["quotas"].items() if limit is not None]
+        facts.append(("quotas", " ".join(own) or "none of its own"))
     server.screen.sheet(f"tenant {tenant}", facts)
+
+
+@app.command
+def usage(tenant: TenantId, /, *, server: Server = SERVER) -> None:
+    """Show what a tenant uses of each quota."""
+    document = server.client.get(route("tenants", tenant, "quotas"))
+    if server.json:
+        server.screen.document(document)
+        return
+    columns = [Column("QUOTA"), Column("USED", right=True), Column("LIMIT", right=True)]
+    rows = [[name, str(one["used"]), _limit_word(one["limit"])] for name, one in document["quotas"].items()]
+    rows.append([RATE, "", _limit_word(document[RATE])])
+    server.screen.table(columns, rows)
+
+
+def _limit_word(limit: float | None) -> str:
+    return "none" if limit is None else f"{limit:,}"
+
+
+def _read_quotas(pairs: list[str] | None) -> dict[str, float]:
+    limits: dict[str, float] = {}
+    for name, text in read_pairs(pairs, "a quota").items():
+        try:
+            limits[name] = float(text) if name == RATE else int(text)
+        except ValueError:
+            raise bad_usage(f"--quota {name}={text}: the limit is a number") from None
+    return limits
 
 
 @app.command
@@ -82,9 +136,11 @@ def change(
     no_aliases: Flag = False,
     delivery_allow: Networks = None,
     no_delivery_allow: Flag = False,
+    quota: Quotas = None,
+    no_quotas: Flag = False,
     server: Server = SERVER,
 ) -> None:
-    """Replace a tenant's aliases, or the networks that its listeners may be in.
+    """Replace a tenant's aliases, the networks that its listeners may be in, or its quotas.
 
     Parameters
     ----------
@@ -92,18 +148,20 @@ def change(
         Leave the tenant without any aliases.
     no_delivery_allow
         Leave the tenant without networks of its own.
+    no_quotas
+        Leave the tenant without quotas of its own: the server's hold.
     """
-    if (alias and no_aliases) or (delivery_allow and no_delivery_allow):
-        raise usage("--no-aliases and --no-delivery-allow exclude --alias and --delivery-allow")
+    if (alias and no_aliases) or (delivery_allow and no_delivery_allow) or (quota and no_quotas):
+        raise bad_usage("--no-aliases, --no-delivery-allow and --no-quotas exclude the options that they clear")
     order: Json = {}
     if alias or no_aliases:
         order["aliases"] = read_pairs(alias, "an alias")
     if delivery_allow or no_delivery_allow:
         order["delivery_allow"] = delivery_allow or []
+    if quota or no_quotas:
+        order["quotas"] = _read_quotas(quota)
     if not order:
-        raise usage(
-            "say what to change: --alias or --no-aliases for none, --delivery-allow or --no-delivery-allow for none"
-        )
+        raise bad_usage("say what to change: --alias, --delivery-allow or --quota, or --no-… to clear one of them")
     document = server.client.patch(route("tenants", tenant), order)
     server.screen.tell(document, f"changed tenant {tenant}")
 

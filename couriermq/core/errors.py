@@ -20,7 +20,10 @@ CourierError
 ├── Unauthenticated      no credential, or one that we do not know
 │   └── CredentialEnded  a credential that we know, but that is disabled or has expired
 ├── Forbidden            a good credential without the scope
-├── TooManyRequests      over the credential's limit; `retry_after_ms` says when
+├── QuotaExceeded        the tenant has as many of something as its quota allows
+│   └── StorageExceeded  its messages use up the quota; acks make room
+├── TooManyRequests      over the limit of the credential or its tenant; `retry_after_ms` says when
+│   ├── TooManyReceivers as many of the tenant's receivers wait as its quota allows
 │   └── Throttled        after too many wrong credentials; this one was not looked at
 ├── OffsetGone           the journal no longer holds that offset
 └── Unavailable          the store cannot take writes now; `retry_after_ms` says when to try again
@@ -200,10 +203,46 @@ class Forbidden(CourierError):
         self.target = target
 
 
+def _noun(quota: str) -> str:
+    """`max_message_bytes` limits message bytes."""
+    return quota.removeprefix("max_").replace("_", " ")
+
+
+class QuotaExceeded(CourierError):
+    """`quota` is the name of the limit, as in `core.quotas`."""
+
+    def __init__(self, quota: str, limit: int) -> None:
+        super().__init__(
+            f"the tenant's quota allows {limit} {_noun(quota)}; delete some, or ask the operator for a higher quota"
+        )
+        self.quota = quota
+        self.limit = limit
+
+
+class StorageExceeded(QuotaExceeded):
+    def __init__(self, quota: str, limit: int) -> None:
+        CourierError.__init__(
+            self,
+            f"the tenant's quota allows {limit} {_noun(quota)} in its queues; receive and ack some, or ask"
+            " the operator for a higher quota",
+        )
+        self.quota = quota
+        self.limit = limit
+        self.retry_after_ms = 1_000
+
+
 class TooManyRequests(CourierError):
     def __init__(self, retry_after_ms: int) -> None:
         super().__init__(f"too many requests; try again in {retry_after_ms} ms")
         self.retry_after_ms = retry_after_ms
+
+
+class TooManyReceivers(TooManyRequests):
+    def __init__(self, limit: int) -> None:
+        CourierError.__init__(
+            self, f"{limit} receivers of the tenant wait already, as many as its quota allows; wait for fewer at a time"
+        )
+        self.retry_after_ms = 1_000
 
 
 class Throttled(TooManyRequests):

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from couriermq.core.quotas import Quotas
+
 SECOND = 1_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
@@ -60,6 +62,7 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     aliases: dict[str, str] = {}
     delivery_allow: tuple[str, ...] = ()
     """Networks that its listeners may be in, beside those that the server's setting allows to everybody."""
+    quotas: Quotas = Quotas()
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

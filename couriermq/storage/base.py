@@ -86,6 +86,15 @@ class Chunk(msgspec.Struct, frozen=True):
     parcels: bytes
 
 
+class Staged(msgspec.Struct, frozen=True):
+    """What stages hold that were not published yet."""
+
+    stages: list[tuple[str, str]]
+    """Each by its target and name."""
+    message_count: int
+    byte_count: int
+
+
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One thing of the control plane as the store keeps it: the catalog knows what the document means.
 
@@ -314,6 +323,9 @@ class Store(Protocol):
 
     async def drop_stages(self, target: str, *, stages: Sequence[str]) -> None:
         """Forget stages that were not published; those that are not there are forgotten already."""
+
+    async def staged(self, targets: Sequence[str]) -> Staged:
+        """What is staged for these queues and exchanges."""
 
     # -- journal ----------------------------------------------------------------------------------------------
 

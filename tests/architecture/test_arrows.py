@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.source import PACKAGE, Module, imports_of, modules
 
-OUR_WORDS = {"core", "clock", "waiting", "admission", "pacing", "catalog", "broker", "storage.base"}
+OUR_WORDS = {"core", "clock", "waiting", "admission", "pacing", "catalog", "broker", "storage.base", "usage"}
 """The queue itself, without a wire, an engine or a process around it."""
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "telemetry.histogram",
     },
     "catalog": {"core", "clock", "storage.base"},
+    "usage": {"core", "clock", "catalog", "storage.base"},
     "broker": OUR_WORDS,
     "claims": OUR_WORDS,
     "purges": OUR_WORDS,

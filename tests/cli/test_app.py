@@ -68,7 +68,7 @@ def test_every_command_explains_itself_and_each_of_its_options(
         (["send", "q", "--jsn"], "--jsn is not an option"),
         (["ack", "q"], "give their receipts"),
         (["ack", "q", "--jsn"], "--jsn is not an option"),
-        (["tenants", "change", "t"], "--no-aliases for none"),
+        (["tenants", "change", "t"], "say what to change"),
         (["journal", "--from", "1", "--last", "1"], "contradict"),
         (["journal", "--kind", "lost"], "choose from sent"),
         (["queues", "list", "--url", "ftp://x"], "is not a URL of a server"),

@@ -119,6 +119,11 @@ def test_a_tenant_has_a_life(courier: Courier) -> None:
     assert "acme" in [line.split()[0] for line in courier.ok("tenants", "list").lines]
     assert "cloudflare=9" in courier.ok("tenants", "show", "acme").out
     assert courier.ok("tenants", "change", "acme", "--no-aliases", "--json").json["aliases"] == {}
+    courier.ok("tenants", "change", "acme", "--quota", "max_queues=3", "--quota", "requests_per_second=2.5")
+    assert "max_queues=3 requests_per_second=2.5" in courier.ok("tenants", "show", "acme").out
+    assert ["max_queues", "0", "3"] in [line.split() for line in courier.ok("tenants", "usage", "acme").lines]
+    courier.ok("tenants", "change", "acme", "--no-quotas")
+    assert "none of its own" in courier.ok("tenants", "show", "acme").out
     courier.ok("queues", "create", "q", "--tenant", "acme")
     assert courier("tenants", "delete", "acme").code == 1
     courier.ok("queues", "delete", "q", "--tenant", "acme")

@@ -43,6 +43,7 @@ ERRORS: dict[type[CourierError], Answer] = {
     core.LeaseLost: Answer(400, "LockId: {receipt} provided is expired"),
     core.Unauthenticated: Answer(401),
     core.Forbidden: Answer(403),
+    core.QuotaExceeded: Answer(429),
     core.TooManyRequests: Answer(429),
     core.OffsetGone: Answer(503),
     core.Unavailable: Answer(503),
@@ -102,7 +103,7 @@ def _broker_failure(call: Call, text: str) -> Outcome | dict[str, str]:
 
 def _headers(error: CourierError) -> Sequence[Header]:
     match error:
-        case core.TooManyRequests() | core.Unavailable():
+        case core.TooManyRequests() | core.StorageExceeded() | core.Unavailable():
             return (JSON_TYPE, (b"retry-after", b"%d" % max(1, -(-error.retry_after_ms // 1_000))))
         case core.QueuePaused():
             return (JSON_TYPE, (b"retry-after", b"1"))

@@ -52,6 +52,8 @@ ERRORS: dict[type[CourierError], int] = {
     Held: 423,
     core.Unauthenticated: 401,
     core.Forbidden: 403,
+    core.QuotaExceeded: 403,
+    core.StorageExceeded: 429,
     core.TooManyRequests: 429,
     core.OffsetGone: 410,
     core.Unavailable: 503,

@@ -58,6 +58,8 @@ ERRORS: dict[type[CourierError], Answer] = {
     core.LeaseLost: Answer(409, "lease-lost", "The lease has ended"),
     core.Unauthenticated: Answer(401, "unauthenticated", "A valid credential is required"),
     core.Forbidden: Answer(403, "forbidden", "The credential does not allow this"),
+    core.QuotaExceeded: Answer(403, "quota-exceeded", "The tenant has as many as its quota allows"),
+    core.StorageExceeded: Answer(429, "storage-exceeded", "The tenant's messages use up its quota"),
     core.TooManyRequests: Answer(429, "too-many-requests", "Too many requests"),
     core.OffsetGone: Answer(410, "offset-gone", "The journal no longer holds that offset"),
     core.Unavailable: Answer(503, "unavailable", "The store cannot do this now"),
@@ -101,7 +103,7 @@ def problem_of(error: CourierError) -> Problem:
 def failure(error: CourierError) -> Reply:
     problem = problem_of(error)
     headers: tuple[Header, ...] = (PROBLEM_TYPE,)
-    if isinstance(error, core.TooManyRequests | core.Unavailable):
+    if isinstance(error, core.TooManyRequests | core.StorageExceeded | core.Unavailable):
         headers += ((b"retry-after", b"%d" % max(1, -(-error.retry_after_ms // 1_000))),)
     return Reply(problem.status, _encode(problem), headers)
 

@@ -2,7 +2,14 @@
 
 from urllib.parse import quote
 
-from couriermq.core.errors import AlreadyExists, BindingNotFound, ExchangeNotFound, QueueNotFound, TenantNotFound
+from couriermq.core.errors import (
+    AlreadyExists,
+    BindingNotFound,
+    ExchangeNotFound,
+    QueueNotFound,
+    QuotaExceeded,
+    TenantNotFound,
+)
 from couriermq.core.model import Action
 from couriermq.dialects.native.access import READ, exchange_for, part_of_tenant, queue_for, visible, whole_tenant
 from couriermq.dialects.native.operations import EXCHANGE, LOCATION, TENANT, Operation, created, gone, ok
@@ -99,7 +106,7 @@ OPERATIONS = (
         example={"name": "events"},
         gives={201: wire.Exchange},
         answer_headers=LOCATION,
-        fails=(TenantNotFound, AlreadyExists),
+        fails=(TenantNotFound, AlreadyExists, QuotaExceeded),
     ),
     Operation(
         method="GET",

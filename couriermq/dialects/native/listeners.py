@@ -11,6 +11,7 @@ from couriermq.core.errors import (
     Invalid,
     ListenerNotFound,
     QueueNotFound,
+    QuotaExceeded,
     TenantNotFound,
 )
 from couriermq.core.model import Action, Listener, ListenerSettings, Queue
@@ -221,7 +222,7 @@ OPERATIONS = (
         example=EXAMPLE,
         gives={201: wire.Listener},
         answer_headers=LOCATION,
-        fails=(QueueNotFound, AlreadyExists),
+        fails=(QueueNotFound, AlreadyExists, QuotaExceeded),
     ),
     Operation(
         method="GET",

@@ -4,7 +4,15 @@ from urllib.parse import quote
 
 from msgspec import UNSET
 
-from couriermq.core.errors import AlreadyExists, DeadLetterCycle, InUse, Invalid, QueueNotFound, TenantNotFound
+from couriermq.core.errors import (
+    AlreadyExists,
+    DeadLetterCycle,
+    InUse,
+    Invalid,
+    QueueNotFound,
+    QuotaExceeded,
+    TenantNotFound,
+)
 from couriermq.core.limits import check_settings
 from couriermq.core.model import Action, QueueSettings
 from couriermq.dialects.native.access import (
@@ -122,7 +130,7 @@ OPERATIONS = (
         example={"name": "orders", "settings": {"lease_ms": 30_000, "max_attempts": 5}},
         gives={201: wire.Queue},
         answer_headers=LOCATION,
-        fails=(TenantNotFound, AlreadyExists, DeadLetterCycle),
+        fails=(TenantNotFound, AlreadyExists, DeadLetterCycle, QuotaExceeded),
     ),
     Operation(
         method="GET",

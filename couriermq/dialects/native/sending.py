@@ -6,7 +6,14 @@ from typing import TypeVar
 from msgspec import UNSET
 
 from couriermq.broker import only
-from couriermq.core.errors import BatchTooLarge, BodyTooLarge, CourierError, ExchangeNotFound, QueueNotFound
+from couriermq.core.errors import (
+    BatchTooLarge,
+    BodyTooLarge,
+    CourierError,
+    ExchangeNotFound,
+    QueueNotFound,
+    StorageExceeded,
+)
 from couriermq.core.model import Action, Draft
 from couriermq.dialects.native.access import exchange_for, queue_for
 from couriermq.dialects.native.operations import EXCHANGE, QUEUE, Batch, OneOf, Operation, encode, ok
@@ -57,7 +64,7 @@ async def _batch(
 
 TRACEPARENT = {"traceparent": "A W3C trace context; it is carried to whoever receives the messages."}
 EXAMPLE = {"body": "hello", "attributes": {"colour": "red"}}
-SENDING = (BodyTooLarge, BatchTooLarge)
+SENDING = (BodyTooLarge, BatchTooLarge, StorageExceeded)
 
 OPERATIONS = (
     Operation(

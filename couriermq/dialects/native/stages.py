@@ -11,7 +11,9 @@ from couriermq.core.errors import (
     NotFound,
     PublicationNotFound,
     QueueNotFound,
+    QuotaExceeded,
     StageNotFound,
+    StorageExceeded,
 )
 from couriermq.core.model import Action, Draft, Exchange, Publication, Queue
 from couriermq.dialects.native.access import exchange_for, queue_for
@@ -117,7 +119,7 @@ def _staging(place: str, stage: Handler, drop: Handler) -> tuple[Operation, ...]
             takes_also=(arrow.MEDIA_TYPE,),
             example={"messages": [{"body": "hello"}]},
             gives={204: None},
-            fails=(_missing(place), BatchTooLarge, BodyTooLarge, RequestTooLarge),
+            fails=(_missing(place), BatchTooLarge, BodyTooLarge, RequestTooLarge, QuotaExceeded, StorageExceeded),
         ),
         Operation(
             method="DELETE",

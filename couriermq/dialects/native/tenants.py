@@ -4,7 +4,8 @@ from msgspec import UNSET
 
 from couriermq import __version__
 from couriermq.core.errors import AlreadyExists, InUse, TenantNotFound
-from couriermq.dialects.native.access import tenant_for
+from couriermq.core.model import Action
+from couriermq.dialects.native.access import tenant_for, whole_tenant
 from couriermq.dialects.native.operations import LOCATION, PREFIX, TENANT, Operation, created, gone, ok
 from couriermq.dialects.native.wire import tenants as wire
 from couriermq.dialects.native.wire.paging import PageQuery, page_of
@@ -31,7 +32,11 @@ async def create_tenant(call: Call) -> Reply:
     call.principal.require_root()
     new = read(wire.NEW_TENANT, call.body)
     tenant = await call.services.catalog.create_tenant(
-        new.id, aliases=new.aliases, delivery_allow=new.delivery_allow, principal=call.principal.id
+        new.id,
+        aliases=new.aliases,
+        delivery_allow=new.delivery_allow,
+        quotas=wire.read_quotas(new.quotas),
+        principal=call.principal.id,
     )
     return created(wire.write_tenant(tenant, to_root=True), call.path, tenant.id)
 
@@ -47,9 +52,25 @@ async def change_tenant(call: Call) -> Reply:
         call.params["tenant"],
         aliases=None if change.aliases is UNSET else change.aliases,
         delivery_allow=None if change.delivery_allow is UNSET else change.delivery_allow,
+        quotas=None if change.quotas is UNSET else wire.read_quotas(change.quotas),
         principal=call.principal.id,
     )
     return ok(wire.write_tenant(tenant, to_root=True))
+
+
+async def read_usage(call: Call) -> Reply:
+    tenant = whole_tenant(call, Action.STATS).id
+    catalog, usage = call.services.catalog, call.services.broker.usage
+    held = await usage.held(tenant)
+    used = {
+        "max_queues": catalog.queue_count(tenant),
+        "max_listeners": catalog.listener_count(tenant),
+        "max_messages": held.messages,
+        "max_message_bytes": held.message_bytes,
+        "max_stages": len(held.stages),
+        "max_waiting_receivers": usage.waiting_count(tenant),
+    }
+    return ok(wire.write_usage(held.counted_at, used, catalog.quotas(tenant)))
 
 
 async def delete_tenant(call: Call) -> Reply:
@@ -113,12 +134,22 @@ OPERATIONS = (
         path=TENANT,
         handler=change_tenant,
         tag="Tenants",
-        summary="Change a tenant's aliases and networks",
+        summary="Change a tenant's aliases, networks and quotas",
         needs="root",
         takes=wire.TenantChange,
         example={"aliases": {"cloudflare": "023e105f4ecef8ad9ca31a8372d0c353"}},
         gives={200: wire.Tenant},
         fails=(TenantNotFound, AlreadyExists),
+    ),
+    Operation(
+        method="GET",
+        path=TENANT + "/quotas",
+        handler=read_usage,
+        tag="Tenants",
+        summary="Read what a tenant uses of its quotas",
+        needs="stats, on all queues",
+        gives={200: wire.Usage},
+        fails=(TenantNotFound,),
     ),
     Operation(
         method="DELETE",

@@ -576,6 +576,10 @@ SELECT parcels FROM stage WHERE target = :target AND name = :name AND part = :pa
 -- name: drop_stages
 DELETE FROM stage WHERE target = :target AND name = ANY (:names);
 
+-- name: staged
+SELECT target, name, sum(count)::bigint, sum(octet_length(parcels))::bigint FROM stage
+WHERE target = ANY (:targets) GROUP BY target, name;
+
 -- name: forget_stages
 DELETE FROM stage WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM stage WHERE staged_at <= :until ORDER BY staged_at LIMIT :limit FOR UPDATE SKIP LOCKED

@@ -12,7 +12,7 @@ import msgspec
 from couriermq.core.errors import QueueNotFound, StageNotFound
 from couriermq.core.model import MINUTE, Publication, Queue
 from couriermq.core.receipts import Sealer
-from couriermq.storage.base import Chunk, Directory, Parcel
+from couriermq.storage.base import Chunk, Directory, Parcel, Staged
 from couriermq.storage.postgres import passing
 from couriermq.storage.postgres.arrays import blobs, numbers
 from couriermq.storage.postgres.circle import Circle
@@ -114,6 +114,10 @@ class Stages:
 
     async def drop_stages(self, target: str, *, stages: Sequence[str]) -> None:
         await self._pool.ask_one(Q.drop_stages, target=target, names=list(stages))
+
+    async def staged(self, targets: Sequence[str]) -> Staged:
+        rows = await self._pool.ask_one(Q.staged, targets=list(targets))
+        return Staged([(target, name) for target, name, _, _ in rows], sum(r[2] for r in rows), sum(r[3] for r in rows))
 
     async def _forget_stages(self, now: int) -> None:
         """What nobody has published, and series that ended long ago."""

@@ -12,7 +12,7 @@ from couriermq.core.events import Entry, Event
 from couriermq.core.model import Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
 from couriermq.core.shards import first_of, shard_of
-from couriermq.storage.base import Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, StoredRecord
+from couriermq.storage.base import Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, Staged, StoredRecord
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.sharded.claims import Claims, Stages
 from couriermq.storage.sharded.journal import ShardJournal
@@ -201,6 +201,16 @@ class ShardedStore(Claims, Stages):
                 with contextlib.suppress(QueueNotFound):
                     found[queue.key] = await self.counters(queue, now=now)
         return found
+
+    async def staged(self, targets: Sequence[str]) -> Staged:
+        if self.routing.places.is_plain:
+            return await self._home.staged(targets)
+        found = await self._everywhere(lambda engine: engine.staged(targets))
+        return Staged(
+            [stage for one in found for stage in one.stages],
+            sum(one.message_count for one in found),
+            sum(one.byte_count for one in found),
+        )
 
     async def last_seq(self, queue: Queue) -> int:
         return await self.routing.on(queue, lambda engine: engine.last_seq(queue))

@@ -296,6 +296,10 @@ DELETE FROM stage WHERE rowid = ?;
 DELETE FROM stage WHERE target = :target AND name = :name
   AND NOT EXISTS (SELECT 1 FROM landing WHERE target = :target AND name = :name);
 
+-- name: staged
+SELECT target, name, sum(count), sum(length(parcels)) FROM stage
+WHERE target IN (SELECT value FROM json_each(?)) GROUP BY target, name;
+
 -- name: forget_stages
 DELETE FROM stage WHERE rowid IN (
     SELECT stage.rowid FROM stage LEFT JOIN landing USING (target, name)

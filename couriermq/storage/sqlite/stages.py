@@ -15,7 +15,7 @@ import msgspec
 from couriermq.core.errors import StageNotFound, Unavailable
 from couriermq.core.model import MINUTE, Publication
 from couriermq.core.receipts import Sealer
-from couriermq.storage.base import Chunk, Directory
+from couriermq.storage.base import Chunk, Directory, Staged
 from couriermq.storage.sqlite import passing, sending
 from couriermq.storage.sqlite.commit import GroupCommit
 from couriermq.storage.sqlite.ledger import Tx
@@ -86,6 +86,10 @@ class Stages:
 
     async def drop_stages(self, target: str, *, stages: Sequence[str]) -> None:
         await self._commit.submit(partial(_drop, target=target, stages=stages))
+
+    async def staged(self, targets: Sequence[str]) -> Staged:
+        rows = self._db.execute(Q.staged, (msgspec.json.encode(targets).decode(),)).fetchall()
+        return Staged([(target, name) for target, name, _, _ in rows], sum(r[2] for r in rows), sum(r[3] for r in rows))
 
     # -- landing ----------------------------------------------------------------------------------------------
 

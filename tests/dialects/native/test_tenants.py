@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from couriermq import __version__
+from couriermq.core import quotas
 from tests.support.native import PREFIX, Tenant, native_tenant
+
+NO_QUOTAS = {"quotas": dict.fromkeys(quotas.NAMES)}
 
 
 @pytest.fixture
@@ -33,7 +36,12 @@ async def test_a_caller_can_ask_who_it_is(root: Tenant) -> None:
 
 async def test_a_tenant_can_be_created_read_changed_and_deleted(root: Tenant) -> None:
     answer = await root.call("POST", f"{PREFIX}/tenants", {"id": "acme", "aliases": {"cloudflare": "023e"}})
-    made = {"id": "acme", "aliases": {"cloudflare": "023e"}, "created_at": root.clock.now(), "delivery_allow": []}
+    made = {
+        "id": "acme",
+        "aliases": {"cloudflare": "023e"},
+        "created_at": root.clock.now(),
+        "delivery_allow": [],
+    } | NO_QUOTAS
     assert (answer.status, answer.json()) == (201, made)
     assert answer.headers["location"] == f"{PREFIX}/tenants/acme"
     assert await root.ask("GET", f"{PREFIX}/tenants/acme") == made
