@@ -27,6 +27,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     dialect_scopes: Mapping[str, Sequence[str]] = {}
     """Not empty: only these dialects may be used, and in each of them only these of its own scopes."""
     expires_at: int | None = None
+    requests_per_second: float | None = None
 
     @classmethod
     def of(cls, credential: Credential) -> "Principal":
@@ -36,6 +37,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             scopes=credential.scopes,
             dialect_scopes=credential.dialect_scopes,
             expires_at=credential.expires_at,
+            requests_per_second=credential.requests_per_second,
         )
 
     @property
@@ -105,6 +107,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         *,
         dialect_scopes: Mapping[str, Sequence[str]] | None = None,
         expires_at: int | None = None,
+        requests_per_second: float | None = None,
     ) -> None:
         """The right to give somebody a credential like this, or its secret: nobody grants more than they have."""
         if self.tenant is None:
@@ -116,9 +119,15 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             raise Forbidden("grant", "scopes of a dialect that it does not have itself")
         if not rules.may_grant_until(self.expires_at, expires_at):
             raise Forbidden("grant", f"anything that ends later than itself; give expires_at up to {self.expires_at}")
+        if not rules.may_grant_rate(self.requests_per_second, requests_per_second):
+            rate = self.requests_per_second
+            raise Forbidden("grant", f"more requests than it has itself; give requests_per_second up to {rate:g}")
 
     def require_grant_of(self, credential: Credential) -> None:
         """The same for a credential as it stands."""
         self.require_grant(
-            credential.scopes, dialect_scopes=credential.dialect_scopes, expires_at=credential.expires_at
+            credential.scopes,
+            dialect_scopes=credential.dialect_scopes,
+            expires_at=credential.expires_at,
+            requests_per_second=credential.requests_per_second,
         )

@@ -52,6 +52,11 @@ def may_grant_dialects(held: DialectScopes, scopes: DialectScopes) -> bool:
     )
 
 
+def may_grant_rate(held: float | None, requests_per_second: float | None) -> bool:
+    """Who may call only so often cannot grant more calls."""
+    return held is None or (requests_per_second is not None and requests_per_second <= held)
+
+
 def may_grant_until(held: int | None, expires_at: int | None) -> bool:
     """Who ends at an instant cannot grant anything beyond it."""
     return held is None or (expires_at is not None and expires_at <= held)

@@ -3,7 +3,14 @@
 import pytest
 
 from couriermq.core.model import Action, Scope
-from couriermq.core.scopes import allows, allows_somewhere, may_grant, may_grant_dialects, may_grant_until
+from couriermq.core.scopes import (
+    allows,
+    allows_somewhere,
+    may_grant,
+    may_grant_dialects,
+    may_grant_rate,
+    may_grant_until,
+)
 
 HELD = (Scope(Action.SEND), Scope(Action.BROWSE, ("orders", "bills")))
 
@@ -54,3 +61,10 @@ def test_who_ends_grants_nothing_that_ends_later() -> None:
     assert may_grant_until(10, 10)
     assert not may_grant_until(10, 11)
     assert not may_grant_until(10, None)
+
+
+def test_who_may_call_only_so_often_grants_no_more() -> None:
+    assert may_grant_rate(None, None)
+    assert may_grant_rate(10, 10)
+    assert not may_grant_rate(10, 10.5)
+    assert not may_grant_rate(10, None)

@@ -36,7 +36,12 @@ async def put_client(call: Call) -> Reply:
         raise Invalid(f"name is required: a string of 1 to {NAME_CHARS} characters")
     principal = call.principal
     dialect_scopes = DIALECT_SCOPES if principal.dialect_scopes else {}
-    principal.require_grant(SCOPES, dialect_scopes=dialect_scopes, expires_at=principal.expires_at)
+    principal.require_grant(
+        SCOPES,
+        dialect_scopes=dialect_scopes,
+        expires_at=principal.expires_at,
+        requests_per_second=principal.requests_per_second,
+    )
     try:
         credential, secret = await call.services.catalog.create_credential(
             tenant,
@@ -45,6 +50,7 @@ async def put_client(call: Call) -> Reply:
             dialect_scopes=dialect_scopes,
             dialect_facts=lambda secret: {**FACTS},
             expires_at=principal.expires_at,
+            requests_per_second=principal.requests_per_second,
             name_is_free=_no_client_app,
             principal=principal.id,
         )

@@ -44,7 +44,9 @@ class ApiKeys:
         order = wire.read_key(call.body)
         scopes, principal = rights.in_our_words(order.grants), call.principal
         rights.require_grants(call, order.grants)
-        principal.require_grant(scopes, expires_at=principal.expires_at)
+        principal.require_grant(
+            scopes, expires_at=principal.expires_at, requests_per_second=principal.requests_per_second
+        )
         name = mint_id(call.services.clock) if order.name is None else order.name
         with _named(name):
             credential, secret = await call.services.catalog.create_credential(
@@ -52,6 +54,7 @@ class ApiKeys:
                 name,
                 scopes=scopes,
                 expires_at=principal.expires_at,
+                requests_per_second=principal.requests_per_second,
                 enabled=order.enabled is not False,
                 dialect_facts=lambda secret: {NAME: msgspec.to_builtins(_facts(order, scopes, secret))},
                 name_is_free=_never,

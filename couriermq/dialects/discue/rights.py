@@ -115,7 +115,11 @@ def require_grants(call: Call, grants: Grants | None, *, scopes: Sequence[Scope]
     if call.principal.is_root:
         return
     if grants is None:
-        call.principal.require_grant(scopes, expires_at=call.principal.expires_at)
+        call.principal.require_grant(
+            scopes,
+            expires_at=call.principal.expires_at,
+            requests_per_second=call.principal.requests_per_second,
+        )
         return
     for resource, grant in grants.items():
         for right in _rights(resource, grant):

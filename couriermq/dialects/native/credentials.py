@@ -30,7 +30,12 @@ async def create_credential(call: Call) -> Reply:
     new = read(wire.NEW_CREDENTIAL, call.body)
     scopes = [Scope(action) for action in USES] if new.scopes is None else new.scopes
     dialect_scopes: dict[str, tuple[str, ...]] = {str(name): listed for name, listed in new.dialect_scopes.items()}
-    call.principal.require_grant(scopes, dialect_scopes=dialect_scopes, expires_at=new.expires_at)
+    call.principal.require_grant(
+        scopes,
+        dialect_scopes=dialect_scopes,
+        expires_at=new.expires_at,
+        requests_per_second=new.requests_per_second,
+    )
     credential, secret = await call.services.catalog.create_credential(
         tenant.id,
         new.name,
@@ -107,7 +112,7 @@ OPERATIONS = (
         tag="Credentials",
         summary="Create a credential",
         description="The answer holds the secret, which nobody can ask for again. A caller can grant only what it has"
-        " itself: its own scopes, and nothing that ends later than itself.",
+        " itself: its own scopes, nothing that ends later than itself, and no higher rate.",
         needs=NEEDS,
         takes=wire.NewCredential,
         example={"name": "shop", "scopes": [{"action": "send", "queues": ["orders"]}]},

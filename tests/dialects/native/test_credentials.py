@@ -204,6 +204,17 @@ async def test_nobody_grants_beyond_their_own_end(root: Tenant) -> None:
     assert (await brief.refused("PATCH", f"/credentials/{made['id']}", later))["status"] == 403
 
 
+async def test_nobody_grants_a_higher_rate_than_their_own(root: Tenant) -> None:
+    slow = await root.with_scopes(MANAGER, requests_per_second=5)
+    for rate in (None, 6):
+        order: dict[str, Any] = {"name": "fast", "scopes": [], "requests_per_second": rate}
+        problem = await slow.refused("POST", "/credentials", order)
+        assert (problem["status"], "requests_per_second up to 5" in problem["detail"]) == (403, True)
+    made = await slow.ask("POST", "/credentials", {"name": "slow too", "scopes": [], "requests_per_second": 5})
+    faster = {"requests_per_second": None}
+    assert (await slow.refused("PATCH", f"/credentials/{made['id']}", faster))["status"] == 403
+
+
 async def test_annotations_of_dialects_are_refused(root: Tenant) -> None:
     made = await root.ask("POST", "/credentials", {"name": "plain", "annotations": {"team": "shop"}})
     for key in ("anypoint.scopes", "anypoint.client_app", "discue.key"):
