@@ -269,6 +269,8 @@ async def test_others_are_served_while_a_large_publication_lands(rig: Rig) -> No
     await rig.create("others")
     for part in range(30):
         await stage(rig, *[b"x"] * 1_000, part=part)
+    await rig.send("others")  # opens the connections, which may take longer than the publication
+    await rig.receive_one("others")
     publishing = asyncio.create_task(publish(rig, "s1"))
     served = 0
     while not publishing.done():
