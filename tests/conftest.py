@@ -15,8 +15,8 @@ pytest.register_assert_rewrite("tests.support", "tests.journal.shelf", "tests.sp
 # After that, so that the assertions in these modules show what they found.
 from tests.support.spark import hurry  # noqa: E402
 from tests.support.stores import DEFAULT, choosing, on_chosen_engines  # noqa: E402
+from tests.support.time_limit import GRACE_SECONDS, limited, seconds_for  # noqa: E402
 
-PATIENCE_SECONDS = 300
 TESTS = Path(__file__).parent
 
 settings.register_profile(
@@ -73,19 +73,28 @@ def _needs(item: pytest.Item) -> Iterator[str]:
         yield "postgres"
 
 
+@pytest.hookimpl(wrapper=True)
+def _bounded(item: pytest.Item) -> Generator[None, object, object]:
+    with limited(seconds_for(item) + GRACE_SECONDS):
+        return (yield)
+
+
+pytest_runtest_setup = pytest_runtest_call = pytest_runtest_teardown = _bounded
+
+
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     runner = pyfuncitem.funcargs["loop_runner"]
     assert isinstance(runner, asyncio.Runner)
-    runner.run(_patiently(pyfuncitem.obj(**arguments)))
+    runner.run(_within(seconds_for(pyfuncitem), pyfuncitem.obj(**arguments)))
     return True
 
 
-async def _patiently(test: Coroutine[Any, Any, None]) -> None:
+async def _within(seconds: float, test: Coroutine[Any, Any, None]) -> None:
     """A test that waits for what never comes should say where it waits."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(seconds):
         await test
 
 

@@ -258,13 +258,13 @@ def test_a_running_pipeline_keeps_others_out_and_ends_well_when_it_is_told_to(sh
     lake = tmp_path / "lake"
     command = [sys.executable, "-m", "couriermq.cli", "pipeline", "run", "--lake", str(lake), "--master", "local[2]"]
     shop.live()
-    service = subprocess.Popen([*command, "--every", "1s"], env=shop.environ, stderr=subprocess.PIPE)
-    try:
-        eventually_sync(lambda: list((lake / "tenant_usage").rglob("*.parquet")), seconds=120)
-        second = subprocess.run(command, env=shop.environ, capture_output=True, check=False)
-        assert (second.returncode, second.stderr.count(b"\n")) == (1, 1)
-        assert b"another pipeline is at work" in second.stderr
-        service.send_signal(signal.SIGTERM)
-        assert service.wait(60) == 0, service.stderr and service.stderr.read()
-    finally:
-        service.kill()
+    with subprocess.Popen([*command, "--every", "1s"], env=shop.environ, stderr=subprocess.PIPE) as service:
+        try:
+            eventually_sync(lambda: list((lake / "tenant_usage").rglob("*.parquet")), seconds=120)
+            second = subprocess.run(command, env=shop.environ, capture_output=True, check=False)
+            assert (second.returncode, second.stderr.count(b"\n")) == (1, 1)
+            assert b"another pipeline is at work" in second.stderr
+            service.send_signal(signal.SIGTERM)
+            assert service.wait(60) == 0, service.stderr and service.stderr.read()
+        finally:
+            service.kill()

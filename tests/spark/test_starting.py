@@ -63,7 +63,7 @@ class Asked:
     def clear(self) -> None:
         self.hang_up()
         self.command.kill()
-        self.command.wait()
+        self.command.communicate()  # which waits for it and closes its pipe
 
 
 def ends(pid: int) -> bool:
