@@ -19,6 +19,7 @@ from couriermq.lake import tables
 from couriermq.spark import pipeline, rebuilding
 from couriermq.spark.lake import Lake, Terms
 from couriermq.spark.stores.base import FORMATS
+from tests.spark.conftest import Courier
 from tests.spark.test_pipeline import Shop
 from tests.spark.test_tables import everything
 from tests.support.eventually import eventually_sync
@@ -89,11 +90,11 @@ class Bureau(Shop):
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
 
-    def replay(self, lake: Path) -> list[str]:
+    def replay(self, lake: Path, courier: Courier) -> list[str]:
         """Send Monday's dead again, to another queue; returns what is there then."""
         where = "message_id LIKE 'monday%' OR message_id LIKE 'erased%'"
-        arguments = ["--from", "dead_letters", "--where", where, "--to", "again", "--master", "local[2]"]
-        done = self.command(lake, "replay", *arguments)
+        arguments = ["--from", "dead_letters", "--where", where, "--to", "again", "--lake", lake, "--yes"]
+        done = courier("replay", *arguments, **self.variables)
         assert done.returncode == 0, done.stderr
         url = f"{self.server.url}/courier/v1/tenants/default/queues/again/messages"
         return [message["id"] for message in self.server.session.get(url, timeout=30).json()["messages"]]
@@ -125,7 +126,7 @@ def others(found: dict[str, list[str]]) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("kind", sized(("parquet",), FORMATS))
 def test_what_is_erased_stays_away_while_the_pipeline_goes_on_and_when_it_rebuilds(
-    spark: SparkSession, bureau: Bureau, tmp_path: Path, kind: str
+    spark: SparkSession, courier: Courier, bureau: Bureau, tmp_path: Path, kind: str
 ) -> None:
     root = tmp_path / "lake"
     job, lake = pipeline.Job(bureau.journal, root, format=kind), Lake(spark, root, Terms(kind))
@@ -146,7 +147,7 @@ def test_what_is_erased_stays_away_while_the_pipeline_goes_on_and_when_it_rebuil
     found = everything(lake)
     assert "tuesday-bob-0" in str(found["messages"])
     assert told_anywhere(root, "ada") == []
-    assert bureau.replay(root) == ["monday-bob-1", "monday-cyd-1", "monday-bob-2", "monday-cyd-2"]
+    assert bureau.replay(root, courier) == ["monday-bob-1", "monday-cyd-1", "monday-bob-2", "monday-cyd-2"]
     pipeline.run(spark, job)
     found = everything(lake)
     assert sum("queue='again'" in row for row in found["messages"]) == 4

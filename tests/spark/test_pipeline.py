@@ -27,15 +27,19 @@ from couriermq.spark.journal import Journal, Wanted
 from couriermq.spark.lake import CHECKPOINT, Lake, Terms
 from couriermq.spark.refreshing import TABLES
 from couriermq.spark.stores.base import FORMATS
-from tests.spark.killing import Driver, begun, forget_last_commit, run_job
+from tests.spark.conftest import Courier
+from tests.spark.killing import Driver, begun, forget_last_commit
 from tests.spark.test_tables import check, everything, read
 from tests.support.eventually import eventually_sync
 from tests.support.server import TLS, ServerProcess, start_server
+from tests.support.soak import sized
 from tests.support.stores import store_settings
 
 pytestmark = pytest.mark.slow
 
-EVENTS = 12_000
+EVENTS, ROWS = 12_000, 4_000
+KILLS = sized(2, 3)
+"""Each in a batch of its own."""
 CENTURY_MS = 100 * 365 * 86_400_000
 """An archive's age at which a history with old dates is not forgotten."""
 
@@ -74,8 +78,12 @@ class Shop:
         return int(cursor["offset"])
 
     @property
+    def variables(self) -> dict[str, str]:
+        return {"COURIER_URL": self.server.url, "COURIER_TOKEN": self.server.token}
+
+    @property
     def environ(self) -> dict[str, str]:
-        return os.environ | {"COURIER_URL": self.server.url, "COURIER_TOKEN": self.server.token}
+        return os.environ | self.variables
 
 
 @pytest.fixture
@@ -176,15 +184,15 @@ def test_a_pipeline_that_is_killed_again_and_again_leaves_exact_tables_that_anyb
     make_history(tmp_path / "data", engine)
     with start_server(tmp_path, engine=engine, archive_age_ms=CENTURY_MS) as server:
         shop = Journal(server.url, server.token)
-        arguments = ["-m", "tests.spark.jobs.run_pipeline", "local[2]", server.url, server.token, "4000", str(lake)]
+        arguments = ["-m", "tests.spark.jobs.run_pipeline", "local[2]", server.url, server.token, str(ROWS), str(lake)]
         driver = Driver(arguments, tmp_path / "job.log")
-        for batch in range(3):
+        for batch in range(KILLS):
             driver.start()
             eventually_sync(lambda: begun(lake / CHECKPOINT), batch.__le__, seconds=120)
             time.sleep(chance.uniform(0, 4))
             driver.kill()
             look(lake)
-        run_job(arguments, log=tmp_path / "job.log")
+        pipeline.run(spark, pipeline.Job(shop, lake, rows_per_batch=ROWS))  # another driver, on another Spark
         look(lake)
         span = shop.spans()[0]
         assert span.oldest == 0
@@ -215,41 +223,24 @@ def test_the_command_takes_in_what_there_is_and_says_how_much(shop: Shop, tmp_pa
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (4, 1)
 
 
-def test_a_server_of_an_authority_of_ones_own_is_trusted_by_command_and_tasks(tmp_path: Path, engine: str) -> None:
-    lake, authority = tmp_path / "lake", str(TLS / "cert.pem")
+def test_a_server_of_an_authority_of_ones_own_is_trusted_by_command_and_tasks(
+    courier: Courier, tmp_path: Path, engine: str
+) -> None:
+    lake, authority = tmp_path / "lake", TLS / "cert.pem"
     with start_server(tmp_path, engine=engine, tls_cert=authority, tls_key=TLS / "key.pem") as server:
-        environ = os.environ | {"COURIER_URL": server.url, "COURIER_TOKEN": f"{server.token}\n"}
-        command = [
-            sys.executable,
-            "-m",
-            "couriermq.cli",
-            "pipeline",
-            "run",
-            "--lake",
-            str(lake),
-            "--master",
-            "local[2]",
-        ]
-        done = subprocess.run(
-            [*command, "--json", "--ca-file", authority], env=environ, capture_output=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+        command = ["pipeline", "run", "--lake", lake, "--master", "local[2]", "--json", "--ca-file", authority]
+        done = courier(*command, COURIER_URL=server.url, COURIER_TOKEN=f"{server.token}\n")
+    assert done.returncode == 0, done.stderr
     rows = ds.dataset(lake / "events", partitioning="hive").to_table().num_rows
     assert rows == json.loads(done.stdout)["events"] > 0
 
 
-def test_a_lake_of_delta_tables_stays_one(shop: Shop, tmp_path: Path) -> None:
+def test_a_lake_of_delta_tables_stays_one(courier: Courier, shop: Shop, tmp_path: Path) -> None:
     shop.live()
     lake = tmp_path / "lake"
-
-    def courier(what: str, *more: str) -> None:
-        command = [sys.executable, "-m", "couriermq.cli", "pipeline", what, "--lake", str(lake), "--master", "local[2]"]
-        done = subprocess.run([*command, *more], env=shop.environ, capture_output=True, check=False)
+    for command in (["run", "--format", "delta"], ["run"], ["rebuild"]):
+        done = courier("pipeline", *command, "--lake", lake, "--master", "local[2]", **shop.variables)
         assert done.returncode == 0, done.stderr
-
-    courier("run", "--format", "delta")
-    courier("run")
-    courier("rebuild")
     assert (lake / "messages" / "_delta_log").is_dir()
     assert DeltaTable(lake / "messages").to_pyarrow_table().num_rows > 0
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from couriermq.lake.tables import Lake
 from couriermq.spark import replay as job
+from tests.spark.conftest import Courier
 from tests.support.lakes import read_journal, write_tables
 from tests.support.server import ServerProcess, environ, start_server
 
@@ -141,11 +142,11 @@ def test_a_replay_that_is_killed_goes_on_and_sends_each_message_once(shop: Serve
     assert len(ids(shop, "again")) == 1_000
 
 
-def test_a_preview_sends_nothing(shop: ServerProcess) -> None:
+def test_a_preview_sends_nothing(courier: Courier, shop: ServerProcess) -> None:
     before = ids(shop, "again")
-    with run(shop, "--from", "events", "--where", "message_id = 'o1'", "--to", "again", "--preview") as process:
-        out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    shown = json.loads(out)
+    order = ["--from", "events", "--where", "message_id = 'o1'", "--to", "again", "--lake", shop.data / "lake"]
+    done = courier("replay", *order, "--preview", "--json", COURIER_URL=shop.url, COURIER_TOKEN=shop.token)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
     assert (shown["found"], shown["sample"][0]["body"]) == (1, "order 1")
     assert ids(shop, "again") == before
