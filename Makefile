@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Most tests wait for a server, a database or Spark, so that three keep two cores busy.
 WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest
-FAST := not (slow or alone or postgres or spark)
+FAST := not (slow or cluster or alone or postgres or spark)
 HEAVY := tests/spark tests/end_to_end tests/clients tests/dialects/test_fuzz.py
 SOAK := $(wildcard tests/*/test_histories.py tests/*/test_*kill*.py tests/end_to_end/test_cluster_*.py) tests/spark/test_clusters.py tests/spark/test_erased_lakes.py
 FUZZ := tests/dialects/test_fuzz.py $(wildcard tests/hostile/test_*fuzz*.py)
@@ -101,10 +101,11 @@ format: $(VENV)/.all ## Format the code and apply the linter's fixes
 	@$(BIN)/ruff check --quiet --fix .
 
 # Whole files go to the workers, which share servers and a Spark within one. 5 means that there was no such test.
-test: install-all $(VENV)/.classes ## Set everything up and run every test (WORKERS at a time, then those that need the machine alone)
+test: install-all $(VENV)/.classes ## Set everything up and run every test (WORKERS at a time, clusters two at a time, some alone)
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --cov=couriermq --cov-report= -m '$(FAST)' $(TESTS) || test $$? = 5
-	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20 -m 'not alone and not ($(FAST))' $(TESTS) || test $$? = 5
-	@$(PYTEST) --durations=20 -m alone $(TESTS) || test $$? = 5
+	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20 -m 'not (cluster or alone) and not ($(FAST))' $(TESTS) || test $$? = 5
+	@$(PYTEST) -n 2 --dist loadfile --durations=10 -m cluster $(TESTS) || test $$? = 5
+	@$(PYTEST) --durations=10 -m alone $(TESTS) || test $$? = 5
 	@echo "Lines that the fast tests reach, in percent: $$($(BIN)/coverage report --format=total 2>/dev/null || echo none ran)"
 
 # Bounded in time: SOAK_SECONDS for each test of histories, and larger loads and more kills for the others.

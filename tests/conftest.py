@@ -1,7 +1,9 @@
 """What every test shares: an event loop for `async def` tests, the engine, markers, and Hypothesis' profiles."""
 
 import asyncio
+import atexit
 import functools
+import gc
 import inspect
 from collections.abc import Coroutine, Generator, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, settings
 pytest.register_assert_rewrite("tests.support", "tests.journal.shelf", "tests.spark.bench", "tests.spark.killing")
 
 # After that, so that the assertions in these modules show what they found.
+from tests.support.schedule import rank  # noqa: E402
 from tests.support.spark import hurry  # noqa: E402
 from tests.support.stores import DEFAULT, choosing, on_chosen_engines  # noqa: E402
 from tests.support.time_limit import GRACE_SECONDS, limited, seconds_for  # noqa: E402
@@ -53,9 +56,21 @@ def _store_engine(engine: str) -> Iterator[None]:
         yield
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nothing of what is collected goes away, so the garbage collector need not look at it, now or during the tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+        atexit.register(gc.unfreeze)  # some extension modules complain about what is left when Python ends
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the longest tests first, mark tests for what they need, and let the loop outlive all other fixtures."""
-    items.sort(key=lambda item: "spark" not in item.path.parts)
+    items.sort(key=lambda item: rank(item.path.relative_to(TESTS)))
     for item in items:
         for need in _needs(item):
             item.add_marker(need)

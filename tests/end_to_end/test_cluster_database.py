@@ -11,7 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.postgres import Cluster
 from tests.support.server import ServerProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 @pytest.fixture

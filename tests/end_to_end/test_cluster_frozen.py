@@ -21,7 +21,7 @@ from tests.support.receiver import answer, hang_up, held_until, receiving
 from tests.support.server import ServerProcess, start_server
 from tests.support.soak import sized
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 FROZEN_SECONDS = 12.0
 """Longer than leases live here, and than it takes the others to end a silent node's session."""

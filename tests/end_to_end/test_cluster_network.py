@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 from tests.support.network import HUB, Network, RemoteCluster, remote_nodes
 from tests.support.server import ServerProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 CUT_SECONDS = 12.0
 """Longer than it takes the others to notice that a session has fallen silent."""

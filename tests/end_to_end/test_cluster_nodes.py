@@ -9,7 +9,7 @@ from tests.support.postgres import shared_cluster
 from tests.support.server import ServerProcess
 from tests.support.soak import sized
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 SECONDS = sized(15, 60)
 

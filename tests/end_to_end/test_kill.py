@@ -15,7 +15,7 @@ from tests.support.server import ServerProcess, start_server
 from tests.support.soak import sized
 from tests.support.witness import Witness
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 ROUNDS = sized(6, 40)
 UP_SECONDS = (0.3, 1.8)

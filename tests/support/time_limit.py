@@ -20,7 +20,7 @@ AGAIN_SECONDS = 5.0
 """A callback of an event loop drops the exception, so the alarm repeats until it meets the test."""
 LONGER_SECONDS = sum(float(os.environ.get(name, "0")) for name in ("COURIER_SOAK_SECONDS", "COURIER_FUZZ_SECONDS"))
 """What `make soak` and `make fuzz` add."""
-SLOW_MARKERS = ("slow", "alone", "spark")
+SLOW_MARKERS = ("slow", "cluster", "alone", "spark")
 
 
 class TimeLimitExceeded(BaseException):
