@@ -95,8 +95,6 @@ async def test_deliveries_that_wait_for_their_turn_are_given_back_when_the_liste
     await receiver.wait(1)
     await post.deliveries.pause(listener, principal="test")
     await post.attempts(listener, 1)
-    async with asyncio.timeout(5):
-        while (await post.waiting(listener)).ready_count != 4:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: post.waiting(listener), lambda counters: counters.ready_count == 4)
     assert post.now(listener).state is ListenerState.PAUSED
     assert len(receiver.requests) == 1

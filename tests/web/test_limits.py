@@ -11,6 +11,7 @@ from couriermq.web.asgi import HALF_CLOSED, OVERLOADED
 from couriermq.web.exchange import DRAIN_BYTES
 from couriermq.web.head import HEAD_BYTES, HEADER_COUNT
 from couriermq.web.protocol import LINGER_BYTES, LINGER_SECONDS
+from tests.support.eventually import eventually
 from tests.support.peer import DEADLINES, GET, Peer
 
 
@@ -214,7 +215,7 @@ async def test_a_large_body_that_finds_no_room_is_told_so(peer: Peer, monkeypatc
     peer.state.app = app
     peer.budget.take(700_000)
     await peer.say(POST + b"content-length: 100000\r\n\r\n")
-    await asyncio.sleep(0.01)
+    await eventually(lambda: peer.answers)
     assert (told, peer.answers[0][:3], peer.budget.used) == ([OVERLOADED], b"401", 700_000)
 
 

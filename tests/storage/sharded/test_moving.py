@@ -237,7 +237,7 @@ async def load(
 
 async def trying(call: Callable[[], Awaitable[T]]) -> T:
     """As a client does: what is unavailable is tried again."""
-    for _ in range(100):
+    for _ in range(600):
         try:
             return await call()
         except Unavailable:
