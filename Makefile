@@ -9,11 +9,13 @@ UV := $(BIN)/uv pip
 TESTS ?= tests
 # Spark starts many Pythons, and each would compile what it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Most tests wait for a server, a database or Spark, so that three keep two cores busy.
-WORKERS ?= 3
+# Most tests of `make test` wait for a server, a database or Spark: four keep two cores busy. Fast tests wait for nothing.
+WORKERS ?= 4
+FAST_WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest
 FAST := not (slow or cluster or alone or postgres or spark)
-HEAVY := tests/spark tests/end_to_end tests/clients tests/dialects/test_fuzz.py
+FAST_TESTS = $(PYTEST) -n $(FAST_WORKERS) --dist loadfile -m '$(FAST)' $(TESTS)
+MEASURE := --cov=couriermq --cov-report=
 SOAK := $(wildcard tests/*/test_histories.py tests/*/test_*kill*.py tests/end_to_end/test_cluster_*.py) tests/spark/test_clusters.py tests/spark/test_erased_lakes.py
 FUZZ := tests/dialects/test_fuzz.py $(wildcard tests/hostile/test_*fuzz*.py)
 
@@ -94,15 +96,16 @@ check: $(VENV)/.all ## Lint, type-check and run the fast tests on the embedded e
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
-	@$(PYTEST) -n $(WORKERS) --dist loadfile -m '$(FAST)' $(addprefix --ignore=,$(HEAVY)) $(TESTS)
+	@$(FAST_TESTS) $(if $(COVERAGE),$(MEASURE))
 
 format: $(VENV)/.all ## Format the code and apply the linter's fixes
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 
 # Whole files go to the workers, which share servers and a Spark within one. 5 means that there was no such test.
+# CHECKED=yes leaves out the fast tests, for who has just run `make check COVERAGE=yes` on the same files.
 test: install-all $(VENV)/.classes ## Set everything up and run every test (WORKERS at a time, clusters two at a time, some alone)
-	@$(PYTEST) -n $(WORKERS) --dist loadfile --cov=couriermq --cov-report= -m '$(FAST)' $(TESTS) || test $$? = 5
+	@$(if $(CHECKED),true,$(FAST_TESTS) $(MEASURE)) || test $$? = 5
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20 -m 'not (cluster or alone) and not ($(FAST))' $(TESTS) || test $$? = 5
 	@$(PYTEST) -n 2 --dist loadfile --durations=10 -m cluster $(TESTS) || test $$? = 5
 	@$(PYTEST) --durations=10 -m alone $(TESTS) || test $$? = 5

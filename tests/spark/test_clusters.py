@@ -24,7 +24,8 @@ from tests.support.stores import SERVED
 
 pytestmark = pytest.mark.slow
 
-MESSAGES = 3_000
+MESSAGES = sized(2_000, 3_000)
+"""Two or three batches of each job."""
 BODIES = [f"{number:06}" for number in range(MESSAGES)]
 LOCAL = "local-cluster[2,1,512]"
 KINDS: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
