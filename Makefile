@@ -14,9 +14,9 @@ WORKERS ?= 4
 FAST_WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest
 FAST := not (slow or cluster or alone or postgres or spark)
-FAST_TESTS = $(PYTEST) -n $(FAST_WORKERS) --dist loadfile -m '$(FAST)' $(TESTS)
+FAST_TESTS = $(PYTEST) -n $(FAST_WORKERS) --dist loadfile --maxfail=20 -m '$(FAST)' $(TESTS)
 MEASURE := --cov=couriermq --cov-report=
-SOAK := $(wildcard tests/*/test_histories.py tests/*/test_*kill*.py tests/end_to_end/test_cluster_*.py) tests/spark/test_clusters.py tests/spark/test_erased_lakes.py
+SOAK := $(wildcard tests/*/test_histories.py tests/*/test_*kill*.py tests/end_to_end/test_cluster_*.py) $(addprefix tests/spark/test_,clusters.py erased_lakes.py pipeline.py)
 FUZZ := tests/dialects/test_fuzz.py $(wildcard tests/hostile/test_*fuzz*.py)
 
 help: ## Print this help

@@ -12,11 +12,11 @@ from types import FrameType
 
 import pytest
 
-FAST_SECONDS = 60.0
+FAST_SECONDS = 30.0
 SLOW_SECONDS = 600.0
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 """How much later than the loop's timeout the alarm comes."""
-AGAIN_SECONDS = 5.0
+AGAIN_SECONDS = 2.0
 """A callback of an event loop drops the exception, so the alarm repeats until it meets the test."""
 LONGER_SECONDS = sum(float(os.environ.get(name, "0")) for name in ("COURIER_SOAK_SECONDS", "COURIER_FUZZ_SECONDS"))
 """What `make soak` and `make fuzz` add."""
