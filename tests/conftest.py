@@ -29,7 +29,6 @@ settings.register_profile(
     max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("fuzz", settings.get_profile("default"), max_examples=500)
 settings.load_profile("default")
 hurry()
 

@@ -31,6 +31,7 @@ from couriermq.dialects.native import openapi as native
 from tests.support.anypoint_spec import SERVICES, is_vendors, plain, spec
 from tests.support.discue import LIVE, NOTIFY
 from tests.support.server import ServerProcess, start_server
+from tests.support.soak import FUZZ_SECONDS, repeated
 
 pytestmark = pytest.mark.slow
 
@@ -225,4 +226,5 @@ def test_no_request_breaks_the_server_or_is_answered_outside_the_document(
         do_not_wait(case)
         case.call_and_validate(base_url=server.url + subject.prefix, headers=headers, checks=subject.checks)
 
-    run()
+    for _ in repeated(FUZZ_SECONDS / len(OPERATIONS)):
+        run()

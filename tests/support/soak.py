@@ -1,4 +1,6 @@
-"""How long the tests of random histories, kills and clusters run: `make soak` sets COURIER_SOAK_SECONDS for each."""
+"""How long tests run: `make soak` sets COURIER_SOAK_SECONDS for each test of random histories, kills and clusters,
+`make fuzz` sets COURIER_FUZZ_SECONDS for each file of generated requests.
+"""
 
 import os
 import time
@@ -8,6 +10,7 @@ from typing import TypeVar
 Size = TypeVar("Size")
 
 SECONDS = float(os.environ.get("COURIER_SOAK_SECONDS", "0"))
+FUZZ_SECONDS = float(os.environ.get("COURIER_FUZZ_SECONDS", "0"))
 
 
 def sized(usual: Size, soak: Size) -> Size:
@@ -15,9 +18,9 @@ def sized(usual: Size, soak: Size) -> Size:
     return soak if SECONDS else usual
 
 
-def repeated() -> Iterator[int]:
-    """Once in `make test`; until the time is over in `make soak`."""
-    deadline = time.monotonic() + SECONDS
+def repeated(seconds: float = SECONDS) -> Iterator[int]:
+    """Once in `make test`; until the time is over in `make soak` and `make fuzz`."""
+    deadline = time.monotonic() + seconds
     yield 0
     number = 0
     while time.monotonic() < deadline:

@@ -5,12 +5,13 @@ tests, for fixtures, and for a loop that is itself blocked.
 """
 
 import contextlib
-import os
 import signal
 from collections.abc import Iterator
 from types import FrameType
 
 import pytest
+
+from tests.support import soak
 
 FAST_SECONDS = 30.0
 SLOW_SECONDS = 600.0
@@ -18,7 +19,7 @@ GRACE_SECONDS = 5.0
 """How much later than the loop's timeout the alarm comes."""
 AGAIN_SECONDS = 2.0
 """A callback of an event loop drops the exception, so the alarm repeats until it meets the test."""
-LONGER_SECONDS = sum(float(os.environ.get(name, "0")) for name in ("COURIER_SOAK_SECONDS", "COURIER_FUZZ_SECONDS"))
+LONGER_SECONDS = soak.SECONDS + soak.FUZZ_SECONDS
 """What `make soak` and `make fuzz` add."""
 SLOW_MARKERS = ("slow", "cluster", "alone", "spark")
 
