@@ -5,7 +5,7 @@ import atexit
 import functools
 import gc
 import inspect
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ pytest.register_assert_rewrite("tests.support", "tests.journal.shelf", "tests.sp
 from tests.support.schedule import rank  # noqa: E402
 from tests.support.spark import hurry  # noqa: E402
 from tests.support.stores import DEFAULT, choosing, on_chosen_engines  # noqa: E402
-from tests.support.time_limit import GRACE_SECONDS, limited, seconds_for  # noqa: E402
+from tests.support.time_limit import cancellable, limited, seconds_for  # noqa: E402
 
 TESTS = Path(__file__).parent
 
@@ -89,7 +89,7 @@ def _needs(item: pytest.Item) -> Iterator[str]:
 
 @pytest.hookimpl(wrapper=True)
 def _bounded(item: pytest.Item) -> Generator[None, object, object]:
-    with limited(seconds_for(item) + GRACE_SECONDS):
+    with limited(seconds_for(item)):
         return (yield)
 
 
@@ -102,14 +102,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     runner = pyfuncitem.funcargs["loop_runner"]
     assert isinstance(runner, asyncio.Runner)
-    runner.run(_within(seconds_for(pyfuncitem), pyfuncitem.obj(**arguments)))
+    runner.run(cancellable(pyfuncitem.obj(**arguments)))
     return True
-
-
-async def _within(seconds: float, test: Coroutine[Any, Any, None]) -> None:
-    """A test that waits for what never comes should say where it waits."""
-    async with asyncio.timeout(seconds):
-        await test
 
 
 @pytest.hookimpl(wrapper=True)
