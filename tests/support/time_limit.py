@@ -18,14 +18,18 @@ from tests.support import soak
 
 FAST_SECONDS = 30.0
 SLOW_SECONDS = 600.0
-AGAIN_SECONDS = 5.0
+AGAIN_SECONDS = 2.0
 """A callback of an event loop drops an exception, so the alarm repeats until it meets the test."""
 LONGER_SECONDS = soak.SECONDS + soak.FUZZ_SECONDS
 """What `make soak` and `make fuzz` add."""
 SLOW_MARKERS = ("slow", "cluster", "alone", "spark")
+SHARE_AFTER_FAILURE = 1 / 6
+"""The run has failed once a test has hung; where many hang for the same reason, the others need not take as long."""
 
 _awaited: list["asyncio.Task[Any]"] = []
 """The async test that runs now and was not cancelled yet."""
+_exceeded: list[float] = []
+"""The limits that tests of this process have exceeded."""
 
 
 class TimeLimitExceeded(BaseException):
@@ -35,7 +39,8 @@ class TimeLimitExceeded(BaseException):
 def seconds_for(item: pytest.Item) -> float:
     """How long a test may take: many times what it needs on a busy machine."""
     is_slow = any(item.get_closest_marker(name) for name in SLOW_MARKERS)
-    return (SLOW_SECONDS if is_slow else FAST_SECONDS) + LONGER_SECONDS
+    usual = SLOW_SECONDS if is_slow else FAST_SECONDS
+    return (usual * SHARE_AFTER_FAILURE if _exceeded else usual) + LONGER_SECONDS
 
 
 @contextlib.contextmanager
@@ -43,6 +48,7 @@ def limited(seconds: float) -> Iterator[None]:
     """Raise `TimeLimitExceeded` in the main thread when the block takes longer, or cancel the async test in it."""
 
     def end(_signal: int, _frame: FrameType | None) -> None:
+        _exceeded.append(seconds)
         if _awaited:
             task = _awaited.pop()
             task.get_loop().call_soon_threadsafe(task.cancel)
