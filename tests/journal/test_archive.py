@@ -41,10 +41,10 @@ async def test_what_comes_while_a_segment_is_sealed_waits_for_the_next_round(
 
     monkeypatch.setattr(shelf.archive, "_seal", seal_and_send)
     shelf.rig.clock.advance(ms=AGE_MS)
-    await asyncio.wait_for(shelf.archive.tend(), 30)
+    await asyncio.wait_for(shelf.archive.tend(), 25)
     assert files(tmp_path) == [segments.name_of(0, len(before))]
     assert (await shelf.rig.store.span()).oldest > 0  # it was trimmed
-    await asyncio.wait_for(shelf.archive.tend(), 30)
+    await asyncio.wait_for(shelf.archive.tend(), 25)
     assert len(files(tmp_path)) == 2
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, overload
 
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 25.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.001, 0.02
 SHOWN_CHARACTERS = 400
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-PATIENCE_S = 30.0
+PATIENCE_S = 25.0
 
 
 @dataclass

@@ -142,7 +142,7 @@ def app(courier: InProcess, toy: Toy, traffic: Traffic) -> App:
 
 async def ask(app: App, method: str, path: str, *headers: tuple[bytes, bytes], wire: Wire | None = None) -> Wire:
     wire = wire or Wire()
-    await asyncio.wait_for(app(request(method, path, *headers), wire.receive, wire.send), 30)
+    await asyncio.wait_for(app(request(method, path, *headers), wire.receive, wire.send), 25)
     return wire
 
 

@@ -19,7 +19,7 @@ from tests.support.engines import WHO, Rig
 from tests.support.eventually import eventually
 from tests.support.postgres import shared_cluster
 
-SOON = 30.0
+SOON = 25.0
 """Sooner than a look from the very front would come by itself, however busy the machine is."""
 
 

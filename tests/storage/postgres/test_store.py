@@ -107,7 +107,7 @@ async def test_a_receiver_at_one_node_is_woken_by_a_send_at_another(url: str) ->
         receiver = asyncio.create_task(other.receive("orders", wait_ms=20_000))
         await other.arrivals.waits.get()
         sent = await one.send("orders")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(25):
             assert [lease.message.seq for lease in await receiver] == [sent.seq]
 
 
@@ -128,7 +128,7 @@ async def test_what_another_node_puts_before_the_mark_of_this_one_is_found_when_
         one.clock.advance(ms=-30_000)
         sent = await one.send("orders")
         one.clock.advance(ms=30_000)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(25):
             assert [lease.message.seq for lease in await receiver] == [sent.seq]
 
 
