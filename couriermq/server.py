@@ -34,6 +34,7 @@ from couriermq.dialects.openapi import documentation
 from couriermq.journal.archive import Archive, Limits
 from couriermq.journal.cursors import KIND as CURSOR
 from couriermq.journal.cursors import Cursors
+from couriermq.journal.followers import Followers
 from couriermq.journal.history import History, Past
 from couriermq.journal.pasts import Archiving, Pasts
 from couriermq.journal.place import LocalPlace, place_of
@@ -99,6 +100,7 @@ class Wakers(msgspec.Struct, frozen=True):
     """What the store tells, passed on to those who wait for messages and for time."""
 
     ready: Callable[[int, int], None]
+    journaled: Callable[[], None]
     due: Callable[[int], None]
     duties_changed: Callable[[], None]
 
@@ -118,6 +120,7 @@ async def running(
     clock = clock or SystemClock()
     store = _store(settings, clock)
     arrivals, catalog = Arrivals(clock), _catalog(settings, store, clock)
+    followers = Followers(clock)
     cursors = Cursors(store, clock)
     catalog.leave_to(CURSOR, cursors.learn)
     timekeeper = Timekeeper(
@@ -138,7 +141,9 @@ async def running(
         arrivals.ready(queue_key, count)
         deliveries.ready(queue_key, count)
 
-    await store.open(directory=catalog, signals=Wakers(ready, timekeeper.due, deliveries.duties_changed))
+    await store.open(
+        directory=catalog, signals=Wakers(ready, followers.journaled, timekeeper.due, deliveries.duties_changed)
+    )
     try:
         await _load(catalog, settings)
         await cursors.load()
@@ -153,7 +158,7 @@ async def running(
         services = Services(
             broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
             Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock), audit, purges,
-            shards, Proxies(settings.trusted_proxies),
+            followers, shards, Proxies(settings.trusted_proxies),
         )  # fmt: skip
         app = _app(load_dialects(dialects, settings), services, store, tracing)
         workers = (timekeeper, pasts, archive, shards, audit, purges)
@@ -396,6 +401,7 @@ def _begin_to_stop(node: Node) -> None:
     """Other nodes take over at once what this one does for all; those who wait here are let go."""
     node.store.resign()
     node.services.broker.stop_waiting()
+    node.services.followers.close()
     node.services.purges.stop()
 
 

@@ -55,6 +55,11 @@ class EventKind(StrEnum):
 
 AUDIT_KINDS = frozenset({EventKind.SIGNED_IN, EventKind.DENIED, EventKind.SECRET_READ})
 """What only root and callers with the scope `audit` may read."""
+TRANSFER_KINDS = frozenset({EventKind.DEAD_LETTERED, EventKind.REDRIVEN, EventKind.MOVED})
+"""A message leaves the event's queue for another one, which `detail` names in `target_id` and `target`.
+
+A message that died and was discarded, because its queue has no dead letter queue, has no target.
+"""
 CHANGE_KINDS = frozenset(kind for kind in EventKind if kind.endswith(("_added", "_changed", "_deleted")))
 """Changes of the control plane."""
 
@@ -118,8 +123,24 @@ def _plain_detail(content_type: str) -> dict[str, Json]:
     return {"content_type": content_type}
 
 
+def target_of(event: Event) -> tuple[str, str | None] | None:
+    """The id and the name of the queue into which the event brought its message from another one."""
+    if event.kind not in TRANSFER_KINDS or not event.detail or "target_id" not in event.detail:
+        return None
+    return event.detail["target_id"], event.detail.get("target")
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """An event and its place in the journal."""
 
     offset: int
     event: Event
+
+
+def without_body(entry: Entry) -> Entry:
+    """The same entry, without the body of the message that was sent."""
+    detail = entry.event.detail
+    if not detail or "body" not in detail:
+        return entry
+    kept = {name: value for name, value in detail.items() if name != "body"}
+    return Entry(entry.offset, msgspec.structs.replace(entry.event, detail=kept or None))

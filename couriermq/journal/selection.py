@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from couriermq.core.events import AUDIT_KINDS, Entry, Event
+from couriermq.core.events import AUDIT_KINDS, Entry, Event, target_of, without_body
 from couriermq.journal import view
 from couriermq.journal.view import View
 
@@ -25,25 +25,38 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     view: View | None = None
     audit: bool = False
     """Whether a reader of one tenant gets its audit events; a reader of all tenants does."""
+    arrivals: bool = False
+    """Whether events that bring a message into one of `queues` from another queue are among them; not for columns."""
+    bodies: bool = True
+    """Whether the reader wants the bodies of sent messages; a reader of columns leaves out the column instead."""
 
     @property
     def is_all(self) -> bool:
-        return self.tenant is None and not self.queues and not self.kinds and self.view is None
+        return self.tenant is None and not self.queues and not self.kinds and self.view is None and self.bodies
 
     def choose(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """The entries that are asked for, each as the reader may see it."""
         if self.is_all:
             return entries
         chosen = [entry for entry in entries if self.takes(entry.event)]
-        return chosen if self.view is None else self.view.show(chosen)
+        if self.view is not None:
+            chosen = self.view.show(chosen, arrivals=self.arrivals)
+        return chosen if self.bodies else list(map(without_body, chosen))
 
     def takes(self, event: Event) -> bool:
         return (
             (self.tenant is None or event.tenant == self.tenant)
             and (self._shows_audit or event.kind not in AUDIT_KINDS)
             and (not self.kinds or event.kind in self.kinds)
-            and (not self.queues or event.queue in self.queues or event.queue_id in self.queues)
+            and (not self.queues or self._is_about(event.queue_id, event.queue) or self._arrives(event))
         )
+
+    def _is_about(self, queue_id: str | None, queue: str | None) -> bool:
+        return queue_id in self.queues or queue in self.queues
+
+    def _arrives(self, event: Event) -> bool:
+        target = target_of(event) if self.arrivals else None
+        return target is not None and self._is_about(*target)
 
     @property
     def _shows_audit(self) -> bool:

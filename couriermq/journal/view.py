@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriermq.core.disclosure import shown_detail
-from couriermq.core.events import Entry
+from couriermq.core.events import Entry, target_of
 from couriermq.core.model import Json
 
 if TYPE_CHECKING:
@@ -28,9 +28,19 @@ class View:
         self._sees, self._reads = _remembered(sees), _remembered(reads)
         self._credentials = credentials
 
-    def show(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The entries that the reader may see, with as much of each as it may."""
-        return [self._shown(entry) for entry in entries if self._sees(entry.event.queue_id, entry.event.queue)]
+    def show(self, entries: Sequence[Entry], *, arrivals: bool = False) -> list[Entry]:
+        """The entries that the reader may see, with as much of each as it may.
+
+        With `arrivals`, a message that comes into a queue that the reader may see is shown although the reader may not
+        see the queue that it comes from; that one is left out.
+        """
+        shown = []
+        for entry in entries:
+            if self._sees(entry.event.queue_id, entry.event.queue):
+                shown.append(self._shown(entry))
+            elif arrivals and (target := target_of(entry.event)) is not None and self._sees(*target):
+                shown.append(self._shown(_from_elsewhere(entry)))
+        return shown
 
     def _shown(self, entry: Entry) -> Entry:
         event = entry.event
@@ -73,6 +83,10 @@ class View:
             return None
         detail = shown_detail(kind, _decode(text), content=content, credentials=self._credentials)
         return None if detail is None else _encode(detail).decode()
+
+
+def _from_elsewhere(entry: Entry) -> Entry:
+    return Entry(entry.offset, msgspec.structs.replace(entry.event, queue_id=None, queue=None))
 
 
 def _remembered(judge: Judge) -> Judge:

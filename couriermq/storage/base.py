@@ -55,6 +55,9 @@ class Signals(Protocol):
     def ready(self, queue_key: int, count: int) -> None:
         """`count` messages of the queue have just become ready."""
 
+    def journaled(self) -> None:
+        """The journal has grown; commits of other nodes may go unannounced."""
+
     def due(self, at: int) -> None:
         """Time will change something at `at`; call `advance` then."""
 

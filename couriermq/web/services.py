@@ -12,6 +12,7 @@ from couriermq.config import Settings
 from couriermq.core.receipts import Sealer
 from couriermq.delivery import Deliveries
 from couriermq.journal.cursors import Cursors
+from couriermq.journal.followers import Followers
 from couriermq.journal.history import History
 from couriermq.lake.stats import Stats
 from couriermq.lake.tables import Lake
@@ -38,6 +39,7 @@ class Services(msgspec.Struct, frozen=True):
     stages: Stages
     audit: Audit
     purges: Purges
+    followers: Followers
     shards: Shards | None = None
     """Only a store that can be divided has them."""
     proxies: Proxies = Proxies()

@@ -16,6 +16,7 @@ from couriermq.core.errors import CourierError
 from couriermq.core.events import Event, EventKind
 from couriermq.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
 from couriermq.core.sharding import Shard
+from couriermq.journal.followers import Followers
 from couriermq.stages import Stages
 from couriermq.storage.base import Directory, Filter, Signals, Store
 from couriermq.storage.postgres.care import restore
@@ -112,6 +113,7 @@ class Rig:
         if isinstance(self.store, ShardedStore):
             self.store.clock = self.clock
         self.arrivals = WatchedArrivals(self.clock)
+        self.followers = Followers(self.clock)
         self.catalog = Catalog(self.store, self.clock)
         self.broker = Broker(self.store, self.catalog, self.clock, self.arrivals)
         self.claims = Claims(self.store, self.clock)
@@ -134,6 +136,9 @@ class Rig:
 
     def ready(self, queue_key: int, count: int) -> None:
         self.arrivals.ready(queue_key, count)
+
+    def journaled(self) -> None:
+        self.followers.journaled()
 
     def due(self, at: int) -> None:
         self.timekeeper.due(at)

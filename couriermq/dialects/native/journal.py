@@ -63,6 +63,7 @@ async def read_events(call: Call) -> Reply:
     columns = _columns(query, as_arrow=as_arrow)
     reading = await _reading(call, query, selection, limits.ARROW_EVENT_COUNT if as_arrow else limits.JSON_EVENT_COUNT)
     if as_arrow:
+        _check_json_only(query)
         if columns is None and _takes_parquet(call, query) and (file := await _segment(call, reading)) is not None:
             return file
         headers: tuple[Header, ...] = (ARROW_TYPE, (NEXT.encode(), b"%d" % reading.stop))
@@ -74,7 +75,23 @@ async def read_events(call: Call) -> Reply:
             chunk=limits.BATCH_EVENT_COUNT,
         )
         return Reply(200, stream, headers)
-    return ok(await _page(call, reading))
+    return ok(await _awaited(call, query, reading) if query.wait_ms else await _page(call, reading))
+
+
+async def _awaited(call: Call, query: wire.EventsQuery, reading: Reading) -> wire.EventPage:
+    """A page with an event, as soon as there is one; without any after `wait_ms`, or if `limit` offsets hold none."""
+    end = reading.start + query.limit if query.stop is UNSET else min(reading.start + query.limit, query.stop)
+    page = wire.EventPage([], reading.start)
+
+    async def look() -> bool:
+        nonlocal page
+        span = await call.services.history.span(shard_of(page.next))
+        stop = max(page.next, min(end, span.next))
+        page = await _page(call, Reading(page.next, stop, reading.selection))
+        return bool(page.events) or page.next >= end
+
+    await call.services.followers.wait(look, wait_ms=query.wait_ms)
+    return page
 
 
 async def _segment(call: Call, reading: Reading) -> Reply | None:
@@ -95,8 +112,19 @@ def _takes_parquet(call: Call, query: wire.EventsQuery) -> bool:
 
 def _selection(call: Call, query: wire.EventsQuery, tenant: str | None) -> Selection:
     return Selection(
-        tenant=tenant, queues=frozenset(query.queues), kinds=frozenset(query.kinds), view=journal_view(call)
+        tenant=tenant,
+        queues=frozenset(query.queues),
+        kinds=frozenset(query.kinds),
+        view=journal_view(call),
+        arrivals=query.arrivals,
+        bodies=query.bodies,
     )
+
+
+def _check_json_only(query: wire.EventsQuery) -> None:
+    for field, given in (("arrivals", query.arrivals), ("bodies", not query.bodies), ("wait_ms", query.wait_ms)):
+        if given:
+            raise Invalid(f"{field} is for JSON; leave it out of a request for Arrow", field=field)
 
 
 def _columns(query: wire.EventsQuery, *, as_arrow: bool) -> list[str] | None:
@@ -241,7 +269,11 @@ OPERATIONS = (
         " Root sees the events of every tenant, or of the one it names; any other caller sees those of its own tenant"
         " that are about queues of which it may read the stats, under their true offsets. Bodies, attributes and the"
         " URLs of listeners are left out of queues that it may not browse, and the scopes of credentials unless it may"
-        " manage the tenant. `queue` (a name or an id) and `kind` choose among them and may be given again;"
+        " manage the tenant. `queue` (a name or an id) and `kind` choose among them and may be given again. With"
+        " `arrivals=true`, `queue` also chooses events that bring a message into it from another queue:"
+        " `dead_lettered`, `redriven` and `moved`. `bodies=false` leaves out the bodies of sent messages. With"
+        " `wait_ms`, an answer without events waits for the first one; it ends when the time is over, when `limit`"
+        " offsets hold none, or when the server stops. These three are for JSON;"
         " `columns` names the columns of an Arrow stream, with commas between them. The header `Courier-Next` of an"
         " Arrow stream is the `next` of the JSON answer. Root may accept Parquet beside Arrow: where most of a large"
         " segment of the archive is asked for, all columns and all events, the answer is that segment's file, which may"
@@ -255,6 +287,7 @@ OPERATIONS = (
             "Courier-First": "The offset of the first row; with Parquet only.",
         },
         fails=(TenantNotFound, OffsetGone, NotAcceptable),
+        waits=True,
     ),
     Operation(
         method="GET",

@@ -118,6 +118,7 @@ class Circle:
             self.metrics.batch_sizes.observe(operations)
             self.metrics.sync_seconds.observe(seconds)
             self.metrics.events.update(news.counts())
+            self.signals.journaled()
         earlier = [at for key, at in news.dues.items() if self.agenda.note(key, at)]
         if earlier:
             self.signals.due(min(earlier))

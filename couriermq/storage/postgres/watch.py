@@ -94,6 +94,7 @@ class Watch:
             notice = Notice("", [(EVERYTHING, 1, 0)], catalog=True)
         if notice.node == self._circle.node:
             return
+        self._circle.signals.journaled()
         if notice.catalog:
             with contextlib.suppress(CourierError):  # the next transaction finds out
                 await self._circle.refresh()

@@ -137,6 +137,9 @@ class ShardSignals:
         else:
             self._signals.ready(queue_key, count)
 
+    def journaled(self) -> None:
+        self._signals.journaled()
+
     def due(self, at: int) -> None:
         self._signals.due(at)
 

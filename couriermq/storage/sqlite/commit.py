@@ -179,7 +179,9 @@ class GroupCommit:
 
     def _finish(self, results: list[tuple["asyncio.Future[object]", object]]) -> None:
         if self.failure is None:
-            self.durable_offset = self._ledger.next_offset
+            if self.durable_offset != self._ledger.next_offset:
+                self.durable_offset = self._ledger.next_offset
+                self._signals.journaled()
             announced, self._announced = self._announced, {}
             for key, count in announced.items():
                 self._signals.ready(key, count)

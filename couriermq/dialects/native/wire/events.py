@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from couriermq.core.events import Entry
+from couriermq.core.limits import WAIT_MS
 from couriermq.core.model import Json
 from couriermq.dialects.native import limits
 from couriermq.dialects.native.wire.reading import Order
@@ -38,6 +39,10 @@ class EventsQuery(Order, rename={"start": "from", "stop": "to", "queues": "queue
     kinds: tuple[str, ...] = ()
     columns: str | None = None
     """Names with commas between them; for Arrow only."""
+    arrivals: bool = False
+    bodies: bool = True
+    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS)] = 0
+    """These three are for JSON only."""
 
 
 class AuditQuery(Order, rename={"start": "from", "kinds": "kind"}):

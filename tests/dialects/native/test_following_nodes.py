@@ -1,0 +1,35 @@
+"""Readers of the journal that wait at one node for what other nodes commit."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.native import PREFIX, Tenant, native_tenant
+from tests.support.postgres import shared_cluster
+
+EVENTS = f"{PREFIX}/journal/events"
+
+pytestmark = pytest.mark.postgres
+
+
+async def test_a_reader_is_answered_by_a_commit_of_another_node(tmp_path: Path) -> None:
+    store = {"store": shared_cluster().store_url(tmp_path), "archive_enabled": False}
+    async with native_tenant(tmp_path / "here", **store) as here, native_tenant(tmp_path / "there", **store) as there:
+        queue = await there.queue("orders")
+        await queue.send("sent before")
+        (lease,) = await queue.receive()
+        start = (await here.ask("GET", f"{PREFIX}/journal"))["next"]
+        reader = asyncio.create_task(here.ask("GET", f"{EVENTS}?from={start}&queue=orders&wait_ms=60000"))
+        await eventually(lambda: here.app.services.followers.count)
+        await queue.ask("POST", "/ack", {"receipt": lease["receipt"]})  # of which no notice tells
+        page = await eventually(lambda: after_a_second(here, reader))
+        assert [event["kind"] for event in page["events"]] == ["acked"]
+
+
+async def after_a_second(tenant: Tenant, reader: "asyncio.Task[Any]") -> Any:
+    tenant.clock.advance(ms=1_000)
+    await asyncio.sleep(0.01)
+    return await reader if reader.done() else None
