@@ -80,8 +80,9 @@ class Client:
     def close(self) -> None:
         self._connection.close()
 
-    def get(self, path: str, query: Query | None = None) -> Json:
-        return self.request("GET", path + _query_string(query))
+    def get(self, path: str, query: Query | None = None, *, wait_s: float = 0) -> Json:
+        """`wait_s` is how long the server was asked to take over its answer."""
+        return self.request("GET", path + _query_string(query), timeout_s=TIMEOUT_S + wait_s)
 
     def post(self, path: str, document: Json = None, *, wait_s: float = 0) -> Json:
         """`wait_s` is how long the server was asked to take over its answer."""

@@ -45,6 +45,10 @@ class Server:
 
     @cached_property
     def client(self) -> Client:
+        return self.connect()
+
+    def connect(self) -> Client:
+        """A client with a connection of its own."""
         return Client(self.url or DEFAULT_URL, token=self.token or token_of_file(), ca_file=self.ca_file)
 
     def every(self, path: str, noun: str, query: Query | None = None, *, limit: int | None = None) -> list[Json]:

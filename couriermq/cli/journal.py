@@ -6,9 +6,11 @@ from cyclopts import Parameter
 
 from couriermq.cli.connection import SERVER, Server
 from couriermq.cli.exits import usage
-from couriermq.cli.following import Json, Wanted, event_line, pages, pause, span
-from couriermq.cli.options import Flag
+from couriermq.cli.following import Json, Wanted, event_line, pages, span
+from couriermq.cli.options import Flag, check_count
 from couriermq.core.events import EventKind
+
+WAIT_MS = 30_000
 
 
 def journal(
@@ -29,9 +31,9 @@ def journal(
     from_
         Start at this offset. [default: the oldest that is kept]
     last
-        Start so many events before the end.
+        Start N events before the end.
     limit
-        Stop after so many events.
+        Stop after this many events.
     follow
         Go on with new events as they happen, until interrupted.
     tenant
@@ -43,7 +45,11 @@ def journal(
     """
     if from_ is not None and last is not None:
         raise usage("--from and --last contradict each other")
-    wanted = Wanted(tenant=tenant, queue=queue, kinds=_read_kinds(kind))
+    check_count("--from", from_)
+    check_count("--last", last)
+    check_count("--limit", limit, least=1)
+    wait_ms = WAIT_MS if follow else 0
+    wanted = Wanted(tenant=tenant, queue=queue, kinds=_read_kinds(kind), bodies=server.json, wait_ms=wait_ms)
     start = _start(server, from_, last)
     left = limit
     for page in pages(server.client, wanted, start=start):
@@ -53,8 +59,6 @@ def journal(
             left -= len(shown)
         if left == 0 or not (page or follow):
             return
-        if not page:
-            pause()
 
 
 def _read_kinds(kinds: list[str] | None) -> frozenset[str] | None:

@@ -89,6 +89,12 @@ Yes = Annotated[Flag, Parameter(alias="-y", help="Do not ask.")]
 Attributes = Annotated[list[str] | None, Parameter(alias="-a", metavar="NAME=VALUE")]
 
 
+def check_count(option: str, count: int | None, *, least: int = 0) -> None:
+    """Refuse a number of things that cannot be."""
+    if count is not None and count < least:
+        raise usage(f"{option} is {count}; choose a number from {least} on")
+
+
 def read_value(text: str) -> Attribute:
     """A JSON number, true or false means itself; everything else is a string, quoted or not."""
     try:

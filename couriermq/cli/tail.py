@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from couriermq.cli.connection import REMOTE, Remote
-from couriermq.cli.following import Wanted, event_line, event_words, kind_cell, pages, pause, span
-from couriermq.cli.options import QueueName
+from couriermq.cli.following import Wanted, event_line, event_words, kind_cell, live_pages
+from couriermq.cli.options import QueueName, check_count
 from couriermq.cli.quantities import show_age, show_size, show_time
 from couriermq.cli.screen import Cell, Column, drawn
 from couriermq.clock import SystemClock
@@ -24,6 +24,9 @@ RATE_MS = 10_000
 """Rates are of the last ten seconds."""
 RATED = ("sent", "received", "acked")
 CHROME_LINES = 7
+REFRESH_MS = 1_000
+"""A terminal shows new counters and rates this often, whether or not something happens."""
+WAIT_MS = 30_000
 _COLUMNS = [Column("TIME"), Column("EVENT"), Column("MESSAGE", cut=True), Column("", cut=True)]
 Json = dict[str, Any]
 
@@ -37,51 +40,56 @@ def tail(
 ) -> None:
     """Watch what happens in a queue, with its counters, until interrupted.
 
+    Messages that come from another queue, as dead letters, by a redrive or a move, are shown as well.
+
     Parameters
     ----------
     last
-        Begin with those of the journal's last so many events that are this queue's.
+        Start with the queue's events among the last N of the journal.
     """
+    check_count("--last", last)
     known = remote.client.get(remote.queue(queue))
-    oldest, end = span(remote.client)
-    wanted = Wanted(tenant=known["tenant"], queue=known["id"])
-    events = pages(remote.client, wanted, start=max(oldest, end - last))
+    wait_ms = REFRESH_MS if remote.screen.is_terminal else WAIT_MS
+    wanted = Wanted(tenant=known["tenant"], queue=known["id"], arrivals=True, bodies=remote.json, wait_ms=wait_ms)
+    events = live_pages(remote, wanted, last=last)
     if remote.screen.is_terminal:
-        _watch(remote, known["name"], events)
+        _watch(remote, known, events)
     else:
-        _print(remote, events)
+        _print(remote, known["id"], events)
 
 
-def _print(remote: Remote, events: Iterator[list[Json]]) -> None:
+def _print(remote: Remote, queue_id: str, events: Iterator[list[Json]]) -> None:
     for page in events:
         for event in page:
             if remote.json:
                 remote.screen.record(event)
             else:
-                remote.screen.line(event_line(event, with_queue=False))
+                remote.screen.line(event_line(event, here=queue_id))
         sys.stdout.flush()
-        if not page:
-            pause()
 
 
-def _watch(remote: Remote, queue: str, events: Iterator[list[Json]]) -> None:
+def _watch(remote: Remote, queue: Json, events: Iterator[list[Json]]) -> None:
     from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
 
-    view = View(queue)
+    view = View(queue["id"], queue["name"])
     console = remote.screen.console()
+
+    def refresh() -> None:
+        view.counters = remote.client.get(remote.queue(queue["id"], "counters"))
+        live.update(view.drawn(height=console.height, now=SystemClock().now()), refresh=True)
+
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        refresh()
         for page in events:
             view.add(page)
-            view.counters = remote.client.get(remote.queue(queue, "counters"))
-            live.update(view.drawn(height=console.height, now=SystemClock().now()), refresh=True)
-            if not page:
-                pause()
+            refresh()
 
 
 class View:
     """What the screen shows: counters, rates, and as many of the last events as fit."""
 
-    def __init__(self, queue: str) -> None:
+    def __init__(self, queue_id: str, queue: str) -> None:
+        self.queue_id = queue_id
         self.queue = queue
         self.counters: Json = {}
         self._events: deque[Json] = deque(maxlen=500)
@@ -110,7 +118,7 @@ class View:
             Text(self._counter_words()),
             Text(self._rate_words(now), style="dim"),
             Text(""),
-            drawn(_COLUMNS, [_row(event) for event in fitting]),
+            drawn(_COLUMNS, [self._row(event) for event in fitting]),
             Text("" if fitting else "nothing has happened yet; Ctrl-C ends the watch", style="dim"),
         )
 
@@ -125,6 +133,6 @@ class View:
     def _rate_words(self, now: int) -> str:
         return "   ".join(f"{kind} {self.rate(kind, now=now):.1f}/s" for kind in RATED)
 
-
-def _row(event: Json) -> list[Cell]:
-    return [show_time(event["at"]), kind_cell(event), event["message_id"] or "", event_words(event)]
+    def _row(self, event: Json) -> list[Cell]:
+        words = event_words(event, here=self.queue_id)
+        return [show_time(event["at"]), kind_cell(event), event["message_id"] or "", words]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 
 from couriermq.clock import Clock
@@ -10,6 +11,8 @@ from couriermq.core.model import SECOND
 
 MOST = 256
 """Readers that may wait at one node at the same time."""
+MOST_EACH = 64
+"""Of these, readers of one tenant; root counts as a tenant of its own."""
 PAUSE_MS = 100
 """Between two looks of a reader that found nothing of its own: others may commit thousands of times a second."""
 POLL_MS = SECOND
@@ -25,11 +28,15 @@ class Followers:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.count = 0
-        """How many readers wait."""
+        self._counts: Counter[str | None] = Counter()
         self._commits = 0
         self._grown: asyncio.Future[None] | None = None
         self._closed = False
+
+    @property
+    def count(self) -> int:
+        """How many readers wait."""
+        return self._counts.total()
 
     def journaled(self) -> None:
         """The journal has grown."""
@@ -38,14 +45,14 @@ class Followers:
         if grown is not None and not grown.done():
             grown.set_result(None)
 
-    async def wait(self, look: Look, *, wait_ms: int) -> None:
+    async def wait(self, look: Look, *, wait_ms: int, tenant: str | None) -> None:
         """Look until there is something, for at most `wait_ms`, or until the server stops; the last look is at the end.
 
         Raises TooManyRequests when too many wait already.
         """
         deadline = self._clock.now() + wait_ms
         woken = False
-        with self._place():
+        with self._place(tenant):
             while True:
                 seen, now = self._commits, self._clock.now()
                 if await look() or now >= deadline or self._closed:
@@ -55,14 +62,15 @@ class Followers:
                 woken = await self._growth(seen, until=min(deadline, now + POLL_MS))
 
     @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
-        if self.count >= MOST:
+    def _place(self, tenant: str | None) -> Iterator[None]:
+        if self.count >= MOST or self._counts[tenant] >= MOST_EACH:
             raise TooManyRequests(RETRY_MS)
-        self.count += 1
+        self._counts[tenant] += 1
         try:
             yield
         finally:
-            self.count -= 1
+            self._counts[tenant] -= 1
+            self._counts += Counter()  # forgets tenants without readers
 
     async def _growth(self, seen: int, *, until: int) -> bool:
         """Whether something was committed after `seen`, before `until`; ends at once when the server stops."""

@@ -54,16 +54,23 @@ def test_an_event_is_one_line_with_what_matters() -> None:
     assert line[8:12] == ".123"
     assert line.split()[1:4] == ["released", "default/orders", "m1"]
     assert line.endswith("attempt 2, delay 30s, by root")
-    assert "default" not in event_line(event, with_queue=False)
+    assert "default" not in event_line(event, here="Q1")
 
 
-def test_events_are_chosen_by_queue_and_kind() -> None:
-    event = {"kind": "sent", "queue": "orders", "queue_id": "q1"}
-    assert Wanted().lets_through(event)
-    assert Wanted(queue="orders").lets_through(event)
-    assert Wanted(queue="q1", kinds=frozenset({"sent"})).lets_through(event)
-    assert not Wanted(queue="other").lets_through(event)
-    assert not Wanted(kinds=frozenset({"acked"})).lets_through(event)
+def test_an_event_that_brings_a_message_into_a_queue_says_where_it_comes_from() -> None:
+    event = {"offset": 3, "kind": "moved", "at": 1_700_000_000_123, "tenant": "default", "queue_id": "q1"}
+    event |= {"queue": "orders", "seq": 1, "message_id": "m1", "attempt": 0, "size": 10, "principal": None}
+    event["detail"] = {"target_id": "q2", "target": "spare"}
+    assert event_line(event, here="q2").endswith("m1  from orders")
+    assert event_line(event | {"queue": None, "queue_id": None}, here="q2").endswith("m1  from another queue")
+    assert event_line(event, here="q1").endswith("m1  target spare")
+
+
+def test_the_server_is_asked_for_the_wanted_events_only() -> None:
+    given = {name: value for name, value in Wanted(queue="q1", bodies=False).query(7).items() if value is not None}
+    assert given == {"from": 7, "limit": 10_000, "queue": "q1", "bodies": "false"}
+    given = {name: value for name, value in Wanted(wait_ms=5).query(7).items() if value is not None}
+    assert given == {"from": 7, "limit": 1_000, "wait_ms": 5}
 
 
 def test_batches_are_full_but_never_too_large() -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.cli.conftest import COMMAND, Courier
+from tests.support.relay import relay
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +40,14 @@ def test_the_journal_starts_and_stops_where_it_is_told(courier: Courier, queue: 
     assert first["offset"] == 0
     assert len(courier.ok("journal", "--last", 3).lines) == 3
     assert courier.ok("journal", "--from", 10**12).out == ""
+
+
+@pytest.mark.parametrize("wrong", ["--last", "--from", "--limit"])
+def test_a_negative_number_of_events_is_rejected(courier: Courier, wrong: str) -> None:
+    run = courier("journal", wrong, "-5")
+    assert run.code == 2
+    assert f"{wrong} is -5; choose a number from" in run.err
+    assert run.out == ""
 
 
 def test_a_followed_journal_goes_on_until_interrupted(courier: Courier, tenant: str, queue: str) -> None:
@@ -79,6 +88,43 @@ def test_a_credential_for_the_figures_of_one_queue_can_follow_it(courier: Courie
         assert (event["kind"], event["message_id"]) == ("sent", "m1")
         assert "body" not in str(event["detail"])
     assert watcher("tail", "other").code != 0
+
+
+def test_a_tail_shows_messages_that_come_from_another_queue(courier: Courier, tenant: str, queue: str) -> None:
+    courier.ok("queues", "create", "failed")
+    courier.ok("queues", "change", queue, "--max-attempts", 1, "--dead-letter-queue", "failed")
+    tails = [courier.running("tail", name, "--last", 1_000) for name in ("failed", queue)]
+    with tails[0] as failed, tails[1] as tail:
+        assert failed.stdout is not None
+        assert tail.stdout is not None
+        assert "queue_added" in failed.stdout.readline()
+        assert "queue_added" in tail.stdout.readline()
+        courier.ok("send", queue, "x", "--id", "m1")
+        receipt = courier.ok("receive", queue, "--json").json[0]["receipt"]
+        courier.ok("release", queue, receipt)
+        line = next(line for line in failed.stdout if "m1" in line)
+        assert line.split()[1:3] == ["dead_lettered", "m1"]
+        assert "from orders, attempt 1, reason attempts exhausted" in line
+        courier.ok("queues", "redrive", "failed")
+        line = next(line for line in tail.stdout if "redriven" in line)
+        assert "m1  from failed" in line
+        courier.ok("queues", "move", queue, "failed")
+        line = next(line for line in failed.stdout if "moved" in line)
+        assert "m1  from orders" in line
+
+
+def test_a_tail_asks_for_its_own_queue_only_and_for_no_body_that_it_does_not_show(
+    courier: Courier, tenant: str, queue: str
+) -> None:
+    courier.ok("queues", "create", "other")
+    courier.ok("send", "other", "-", "--repeat", 5, stdin=b"x" * 1_000_000)
+    courier.ok("send", queue, "-", "--id", "m1", stdin=b"y" * 1_000_000)
+    with relay(courier.environ["COURIER_URL"]) as way:
+        watcher = Courier(**courier.environ | {"COURIER_URL": way.url})
+        with watcher.running("tail", queue, "--last", 1_000) as tail:
+            assert tail.stdout is not None
+            assert "sent" in next(line for line in tail.stdout if "m1" in line)
+        assert 0 < way.byte_count < 10_000
 
 
 def test_a_tail_of_a_queue_that_is_not_there_is_not_found(courier: Courier, tenant: str) -> None:

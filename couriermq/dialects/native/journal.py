@@ -90,7 +90,7 @@ async def _awaited(call: Call, query: wire.EventsQuery, reading: Reading) -> wir
         page = await _page(call, Reading(page.next, stop, reading.selection))
         return bool(page.events) or page.next >= end
 
-    await call.services.followers.wait(look, wait_ms=query.wait_ms)
+    await call.services.followers.wait(look, wait_ms=query.wait_ms, tenant=call.principal.tenant)
     return page
 
 

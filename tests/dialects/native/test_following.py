@@ -98,8 +98,9 @@ async def test_a_stopping_server_answers_its_readers_at_once(root: Tenant) -> No
     assert await root.ask("GET", f"{EVENTS}?from={start}&wait_ms=60000") == {"events": [], "next": start}
 
 
-async def test_only_so_many_readers_wait_at_once(root: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followers, "MOST", 2)
+@pytest.mark.parametrize("limit", ["MOST", "MOST_EACH"])
+async def test_only_so_many_readers_wait_at_once(root: Tenant, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followers, limit, 2)
     start = await end(root)
     query = f"from={start}&wait_ms=60000"
     readers = [await waiting(root, query, count=number) for number in (1, 2)]
