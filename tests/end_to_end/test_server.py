@@ -154,6 +154,22 @@ def test_a_stop_answers_whoever_waits_and_ends_well(server: ServerProcess) -> No
     assert not (server.data / "port").exists()
 
 
+def test_a_stop_answers_readers_that_wait_for_events(server: ServerProcess) -> None:
+    journal = f"{server.url}/courier/v1/journal"
+    end = server.session.get(journal, timeout=10).json()["next"]
+    answers: list[requests.Response] = []
+
+    def wait() -> None:
+        answers.append(server.session.get(f"{journal}/events?from={end}&wait_ms=60000", timeout=50))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    eventually_sync(lambda: sample(server, "courier_requests_in_hand"), lambda count: count >= 2)
+    assert server.stop() == 0
+    waiting.join()
+    assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"events": [], "next": end})]
+
+
 def test_a_stop_lets_a_request_in_hand_finish(server: ServerProcess) -> None:
     server.session.post(f"{server.url}{QUEUES}", json={"name": "orders"}, timeout=10)
     body = b'{"body": "hi"}'

@@ -119,6 +119,22 @@ def test_shards_are_weighed_and_drained_from_the_command_line(cluster: list[Serv
         assert f"body of {name}" in command(other).ok("receive", name, "--json").out
 
 
+@pytest.mark.slow
+def test_a_tail_follows_a_queue_on_whichever_shard_it_is(cluster: list[ServerProcess]) -> None:
+    one, other = cluster
+    courier = command(one)
+    courier.ok("shards", "weight", "home", 0)
+    courier.ok("queues", "create", "far")
+    journal = f"{one.url}/courier/v1/journal"
+    eventually_sync(lambda: len(one.session.get(journal, timeout=30).json()["shards"]) == len(cluster))
+    with command(one).running("tail", "far", "--last", 1_000) as tail:
+        assert tail.stdout is not None
+        courier.ok("send", "far", "x", "--id", "m1")
+        assert "sent" in next(line for line in tail.stdout if "m1" in line)
+        succeeds(lambda: command(other)("receive", "far", "--ack"))
+        assert "acked" in next(line for line in tail.stdout if "acked" in line)
+
+
 def succeeds(look: Callable[[], Run]) -> Run:
     """A command once it succeeds: nodes hear of each other's changes within a second."""
     return eventually_sync(look, lambda run: run.code == 0, seconds=PATIENCE_S)
