@@ -146,7 +146,8 @@ def rotate(
     overlap
         How long the old secret stays good, up to 7d. [default: it is refused at once]
     """
-    remote.screen.confirm(f"replace the secret of credential {credential}?", yes=yes)
+    if not overlap:
+        remote.screen.confirm(f"replace the secret of credential {credential}, and refuse the old one?", yes=yes)
     found = _named(remote, credential)
     order: Json = {} if overlap is None else {"overlap_ms": overlap}
     document = remote.client.post(remote.path("credentials", found, "rotate"), order)

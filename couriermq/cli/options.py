@@ -85,7 +85,7 @@ Receipts = Annotated[
     ),
 ]
 Flag = Annotated[bool, Parameter(show_default=False)]
-Yes = Annotated[Flag, Parameter(alias="-y", help="Do not ask.")]
+Yes = Annotated[Flag, Parameter(alias="-y", help="Do not ask; needed where there is no terminal.")]
 Attributes = Annotated[list[str] | None, Parameter(alias="-a", metavar="NAME=VALUE")]
 
 

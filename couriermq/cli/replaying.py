@@ -73,6 +73,8 @@ def replay(
     """
     if rate is not None and rate < 1:
         raise usage("--rate must be at least 1")
+    if not preview:
+        remote.screen.require_answer(f"send the messages that are found to {to}?", yes=yes)
     spark.where()
     target = remote.client.get(remote.queue(to))
     tables = Lake(lake_directory(lake))
@@ -115,15 +117,18 @@ def _find(
     try:
         with screen.busy("looking for the messages"):
             messages = job.chosen(session, files, lake.root, table=order.table, where=order.where, tenant=order.tenant)
-            found, count, sample = job.preview(messages)
+            found, count, sample = job.preview(messages, table=order.table)
+        _show(screen, found, count, sample, to, only=preview)
+        if preview or not count:
+            return False
+        screen.confirm(f"send {show_count(count, 'message')} to {to}?", yes=yes)
+        with screen.busy("writing them down"):
+            plan.write(
+                lambda folder: job.write_down(messages, count, folder, table=order.table),
+                portion=min(PORTION, rate or PORTION),
+            )
     except job.ReplayError as error:
         raise Failure(str(error)) from None
-    _show(screen, found, count, sample, to, only=preview)
-    if preview or not count:
-        return False
-    screen.confirm(f"send {show_count(count, 'message')} to {to}?", yes=yes)
-    with screen.busy("writing them down"):
-        plan.write(lambda folder: job.write_down(messages, count, folder), portion=min(PORTION, rate or PORTION))
     return True
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from couriermq.cli.exits import Exit, Failure
+from couriermq.cli.exits import Exit, Failure, usage
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -126,13 +126,19 @@ class Screen:
         sys.stderr.write(f"courier: {harmless(text)}\n")
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before something is lost; a script, which has no terminal, has decided already."""
-        if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        """Ask before something is lost; without a terminal there is nobody to ask, so the command must have --yes."""
+        self.require_answer(question, yes=yes)
+        if yes:
             return
         sys.stderr.write(f"{harmless(question)} [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Failure("left as it is", Exit.FAILED)
+
+    def require_answer(self, question: str, *, yes: bool) -> None:
+        """Refuse a question that nobody can answer; for commands whose own question comes after long work."""
+        if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise usage(f"{question} There is no terminal to ask on: add --yes to do it")
 
     @contextmanager
     def busy(self, words: str) -> Iterator[None]:

@@ -35,8 +35,9 @@ class Spark:
         """A session for a job; what Spark itself has to say goes into the log. A failure is one sentence."""
         where = self.where()
         require_spark()
-        from couriermq.spark.session import NoSpark, open_session, telling  # noqa: PLC0415 - loads Spark
+        from couriermq.spark.session import NoSpark, hush, open_session, telling  # noqa: PLC0415 - loads Spark
 
+        hush()
         screen.note("starting Spark")
         try:
             with telling(log):

@@ -4,10 +4,13 @@ What is found is written down before the first message is sent. From then on a r
 sending: it can be stopped anywhere and goes on there, whatever has come into the tables meanwhile.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -15,6 +18,9 @@ from pyspark.sql import functions as f
 SAMPLE = 5
 FILE_ROWS = 200_000
 HIDDEN = "~"
+_REASON = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")
+"""How Spark writes what is wrong, wherever in its text that stands: the name of the error, then a sentence."""
+_LINE = re.compile(r"\S.*")
 SHOWN = ("message_id", "queue", "sent_at", "size", "body")
 
 
@@ -32,11 +38,9 @@ def chosen(
     rows = _read(spark, tables[table], root / table)
     if "seq" not in rows.columns:
         raise ReplayError(f"{table} has no messages in it; replay from events, messages or dead_letters")
-    try:
+    with _condition_on(table):
         found = rows.where(where).where(f.col("tenant") == tenant).select("seq").distinct()
         return sent(_read(spark, tables["events"], root / "events"), tenant).join(found, "seq", "left_semi")
-    except PySparkException as error:
-        raise ReplayError(f"the condition does not hold for {table}: {_first_line(error)}") from error
 
 
 def _read(spark: SparkSession, files: Sequence[str], base: Path) -> DataFrame:
@@ -58,21 +62,35 @@ def sent(events: DataFrame, tenant: str) -> DataFrame:
     )
 
 
-def preview(messages: DataFrame) -> tuple[int, int, list[dict[str, Any]]]:
+def preview(messages: DataFrame, *, table: str) -> tuple[int, int, list[dict[str, Any]]]:
     """How many messages there are, how many of them have a body, and the first few of those."""
-    counted = messages.agg(f.count("*"), f.count("body")).first()
-    assert counted is not None
-    sample = messages.where(f.col("body").isNotNull()).orderBy("seq").limit(SAMPLE).select(*SHOWN).collect()
+    with _condition_on(table):
+        counted = messages.agg(f.count("*"), f.count("body")).first()
+        assert counted is not None
+        sample = messages.where(f.col("body").isNotNull()).orderBy("seq").limit(SAMPLE).select(*SHOWN).collect()
     return counted[0], counted[1], [row.asDict() for row in sample]
 
 
-def write_down(messages: DataFrame, count: int, folder: Path) -> None:
+def write_down(messages: DataFrame, count: int, folder: Path, *, table: str) -> None:
     """Those that have a body, in the order of sending, from file to file and inside each."""
     files = max(1, -(-count // FILE_ROWS))
     ordered = messages.where(f.col("body").isNotNull()).repartitionByRange(files, "seq").sortWithinPartitions("seq")
-    ordered.write.mode("overwrite").parquet(str(folder))
+    with _condition_on(table):
+        ordered.write.mode("overwrite").parquet(str(folder))
 
 
-def _first_line(error: PySparkException) -> str:
-    """Without the tail, which shows the whole query."""
-    return str(error).partition("SQLSTATE")[0].strip().rstrip(".;").partition("\n")[0]
+@contextlib.contextmanager
+def _condition_on(table: str) -> Iterator[None]:
+    """Say in one sentence why Spark cannot apply the caller's condition: it finds some mistakes only in the rows."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise ReplayError(f"the condition cannot be applied to {table}: {_first_line(error)}") from error
+
+
+def _first_line(error: PySparkException | Py4JError) -> str:
+    """What is wrong, without the whole query and without the stack of the JVM."""
+    text = error.getMessage() if isinstance(error, PySparkException) else str(error)
+    found = _REASON.search(text or str(error)) or _LINE.search(str(error))
+    sentence = found[0] if found else type(error).__name__
+    return sentence.partition("SQLSTATE")[0].strip().rstrip(".;")

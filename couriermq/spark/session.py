@@ -1,6 +1,7 @@
 """A Spark session as the pipeline wants it: quiet, in UTC, on this machine unless told otherwise."""
 
 import contextlib
+import logging
 import os
 import shutil
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pyspark
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.util import is_remote_only
 
@@ -58,6 +60,11 @@ def telling(log: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def hush() -> None:
+    """Have pyspark not print each error of a query with the JVM's whole stack: a command says it in one sentence."""
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 def open_session(where: str = LOCAL, *, name: str = "courier", conf: Mapping[str, str] | None = None) -> SparkSession:

@@ -134,7 +134,7 @@ def test_one_persons_messages_are_gone_everywhere_and_the_rest_is_as_it_was(
     courier = Courier(COURIER_URL=shop.url, COURIER_TOKEN=shop.token, COURIER_DATA=str(shop.data))
     before = read_journal(shop)
     receipt = tmp_path / "receipt.json"
-    told = courier.ok("erase", "-a", "user=u1", "--wait", "30s", "--receipt", receipt, "--json").json
+    told = courier.ok("erase", "-a", "user=u1", "--wait", "30s", "--receipt", receipt, "--yes", "--json").json
     assert (told["complete"], told["live_removed"], len(told["seqs"])) == (True, 5, 10)
     assert json.loads(receipt.read_text())["seqs"] == told["seqs"]
     assert "u1" not in receipt.read_text()
@@ -161,7 +161,7 @@ def test_one_persons_messages_are_gone_everywhere_and_the_rest_is_as_it_was(
     left = shop.session.get(f"{shop.url}{T}/queues/orders/messages?limit=100", timeout=30).json()["messages"]
     assert sorted(message["id"] for message in left) == sorted(f"o{n}" for n in range(20, 40) if n % 4 != 1)
 
-    again = courier.ok("erase", "-a", "user=u1", "--json").json
+    again = courier.ok("erase", "-a", "user=u1", "--yes", "--json").json
     assert (again["complete"], again["archive"], again["live_removed"]) == (True, [], 0)
 
 
@@ -171,7 +171,7 @@ def test_what_the_journal_has_not_sealed_is_told_and_not_hidden(tmp_path: Path) 
         courier = Courier(COURIER_URL=server.url, COURIER_TOKEN=server.token, COURIER_DATA=str(server.data))
         courier.ok("queues", "create", "orders")
         courier.ok("send", "orders", "secret", "--id", "m1")
-        refused = courier("erase", "--message", "m1", "--json")
+        refused = courier("erase", "--message", "m1", "--yes", "--json")
         assert refused.code == 1
         assert (refused.json["complete"], refused.json["live_removed"]) == (False, 1)
         first, last = refused.json["pending_offsets"][0]

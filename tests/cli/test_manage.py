@@ -40,7 +40,7 @@ def test_a_queue_has_a_life(courier: Courier, tenant: str) -> None:
         "dead_letter_queue": None,
         "archive_bodies": True,
     }
-    assert courier.ok("queues", "delete", "a/b").out == "deleted queue a/b\n"
+    assert courier.ok("queues", "delete", "a/b", "--yes").out == "deleted queue a/b\n"
     assert courier("queues", "show", "a/b").code == 3
 
 
@@ -76,7 +76,7 @@ def test_messages_are_moved_and_purged(courier: Courier, tenant: str) -> None:
     assert courier.ok("queues", "move", "a", "b", "--seq", first).out == "moved 1 message\n"
     assert courier.ok("queues", "move", "a", "b", "--json").json == {"count": 4}
     assert courier.ok("queues", "purge", "b", "--seq", first, "--seq", 10**9).out == "removed 1 message\n"
-    assert courier.ok("queues", "purge", "b").out == "removed 4 messages\n"
+    assert courier.ok("queues", "purge", "b", "--yes").out == "removed 4 messages\n"
 
 
 def test_counters_are_given_for_one_queue_and_for_all(courier: Courier, tenant: str) -> None:
@@ -105,7 +105,7 @@ def test_an_exchange_copies_by_rules(courier: Courier, tenant: str) -> None:
     assert [exchange["name"] for exchange in courier.ok("exchanges", "list", "--json").json] == ["news"]
     courier.ok("exchanges", "unbind", "news", "all")
     assert courier("exchanges", "unbind", "news", "all").code == 3
-    courier.ok("exchanges", "delete", "news")
+    courier.ok("exchanges", "delete", "news", "--yes")
     assert courier("exchanges", "show", "news").code == 3
 
 
@@ -125,9 +125,9 @@ def test_a_tenant_has_a_life(courier: Courier) -> None:
     courier.ok("tenants", "change", "acme", "--no-quotas")
     assert "none of its own" in courier.ok("tenants", "show", "acme").out
     courier.ok("queues", "create", "q", "--tenant", "acme")
-    assert courier("tenants", "delete", "acme").code == 1
-    courier.ok("queues", "delete", "q", "--tenant", "acme")
-    courier.ok("tenants", "delete", "acme")
+    assert courier("tenants", "delete", "acme", "--yes").code == 1
+    courier.ok("queues", "delete", "q", "--yes", "--tenant", "acme")
+    courier.ok("tenants", "delete", "acme", "--yes")
     assert courier("tenants", "show", "acme").code == 3
 
 
@@ -151,7 +151,7 @@ def test_a_credential_is_disabled_enabled_rotated_and_deleted(courier: Courier, 
     courier.ok("credentials", "disable", made["id"])
     assert courier("queues", "list", COURIER_TOKEN=made["secret"]).code == 4
     courier.ok("credentials", "enable", made["id"])
-    rotated = courier.ok("credentials", "rotate", made["id"])
+    rotated = courier.ok("credentials", "rotate", made["id"], "--yes")
     secret = rotated.lines[1].removeprefix("secret: ")
     assert "not shown again" in rotated.err
     assert courier("queues", "list", COURIER_TOKEN=made["secret"]).code == 4
@@ -162,7 +162,7 @@ def test_a_credential_is_disabled_enabled_rotated_and_deleted(courier: Courier, 
     for good in (secret, again.lines[1].removeprefix("secret: ")):
         courier.ok("queues", "list", COURIER_TOKEN=good)
     assert "old secret" in courier.ok("credentials", "show", made["id"]).out
-    courier.ok("credentials", "delete", made["id"])
+    courier.ok("credentials", "delete", made["id"], "--yes")
     assert courier("credentials", "show", made["id"]).code == 3
 
 
@@ -191,3 +191,26 @@ def test_what_a_job_holds_is_seen_and_freed(courier: Courier, tenant: str, serve
     assert courier.ok("claims", "free", "a", "spark", "--yes").out == "freed 3 messages\n"
     assert courier.ok("claims", "list", "--json").json == []
     assert courier.ok("receive", "a", "--raw").out == "x\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("queues", "delete", "orders"),
+        ("queues", "purge", "orders"),
+        ("exchanges", "delete", "news"),
+        ("tenants", "delete", "default"),
+        ("credentials", "delete", "shop"),
+        ("credentials", "rotate", "shop"),
+        ("listeners", "delete", "orders", "hook"),
+        ("claims", "free", "orders", "billing"),
+        ("shards", "remove", "second"),
+        ("erase", "--message", "m1"),
+        ("replay", "--from", "messages", "--where", "true", "--to", "orders"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_undone_needs_yes_where_there_is_no_terminal(courier: Courier, command: tuple[str, ...]) -> None:
+    run = courier(*command)
+    assert run.code == 2
+    assert run.err.endswith("There is no terminal to ask on: add --yes to do it\n")

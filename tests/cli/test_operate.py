@@ -136,7 +136,7 @@ def test_a_backup_of_a_running_server_brings_everything_back(own_server: ServerP
     made = courier.ok("backup", tmp_path / "copy", "--json")
     assert made.json["byte_count"] > 0
     assert json.loads(made.err.splitlines()[-1])["ended"] == "done"
-    courier.ok("queues", "purge", "orders")  # after the copy: it must come back
+    courier.ok("queues", "purge", "orders", "--yes")  # after the copy: it must come back
     restored = courier.ok("restore", tmp_path / "copy", "--data", tmp_path / "again").out
     assert "found" not in restored
     assert f"courier serve --data {tmp_path}/again" in restored

@@ -77,9 +77,9 @@ def test_bodies_that_are_not_kept_are_counted_and_left_out(
     lake = Lake(shop.data / "lake")
     where = "queue = 'secret' OR message_id = 'o3'"
     found = job.chosen(spark, files(lake, "messages"), lake.root, table="messages", where=where, tenant="default")
-    total, count, sample = job.preview(found)
+    total, count, sample = job.preview(found, table="messages")
     assert (total, count, [row["message_id"] for row in sample]) == (2, 1, ["o3"])
-    job.write_down(found, count, tmp_path / "plan")
+    job.write_down(found, count, tmp_path / "plan", table="messages")
     assert spark.read.parquet(str(tmp_path / "plan")).count() == 1
 
 
@@ -88,6 +88,8 @@ def test_bodies_that_are_not_kept_are_counted_and_left_out(
     [
         ("messages", "colour = 'red'", "colour"),
         ("messages", "outcome = ", "Syntax error"),
+        ("messages", "CAST(message_id AS INT) > 0", "'o"),
+        ("messages", "raise_error('wrong\nthrice')", "wrong"),
         ("queue_minutes", "true", "no messages"),
     ],
 )
@@ -95,10 +97,16 @@ def test_a_condition_that_makes_no_sense_is_one_sentence(
     spark: SparkSession, shop: ServerProcess, table: str, where: str, sentence: str
 ) -> None:
     lake = Lake(shop.data / "lake")
+
+    def look() -> None:
+        found = job.chosen(spark, files(lake, table), lake.root, table=table, where=where, tenant="default")
+        job.preview(found, table=table)
+
     with pytest.raises(job.ReplayError) as refused:
-        job.chosen(spark, files(lake, table), lake.root, table=table, where=where, tenant="default").count()
+        look()
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
+    assert "java" not in str(refused.value)
 
 
 def run(shop: ServerProcess, *arguments: str) -> "subprocess.Popen[str]":
@@ -120,7 +128,7 @@ def ids(shop: ServerProcess, queue: str) -> list[str]:
 
 
 def test_a_replay_that_is_killed_goes_on_and_sends_each_message_once(shop: ServerProcess) -> None:
-    order = ["--from", "messages", "--where", "outcome = 'acked'", "--to", "again", "--rate", "200"]
+    order = ["--from", "messages", "--where", "outcome = 'acked'", "--to", "again", "--yes", "--rate", "200"]
     with run(shop, *order) as first:
         assert first.stderr is not None
         for line in first.stderr:
@@ -150,3 +158,12 @@ def test_a_preview_sends_nothing(courier: Courier, shop: ServerProcess) -> None:
     shown = json.loads(done.stdout)
     assert (shown["found"], shown["sample"][0]["body"]) == (1, "order 1")
     assert ids(shop, "again") == before
+
+
+def test_a_condition_that_fails_in_the_rows_is_one_sentence_to_its_caller(shop: ServerProcess) -> None:
+    where = "CAST(message_id AS INT) > 0"
+    with run(shop, "--from", "events", "--where", where, "--to", "again", "--preview") as process:
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (1, "")
+    (line,) = err.splitlines()
+    assert line.startswith("courier: the condition cannot be applied to events: [CAST_INVALID_INPUT]")
