@@ -67,6 +67,7 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _epoch(self) -> Epoch:
         """Opened when first needed: an instance that only plans must not shut out one that runs."""
         if self._opened is None:
+            self._job.server.reach()
             self._opened = self._job.open()
             self._acked = self._opened.done
         return self._opened

@@ -24,6 +24,8 @@ PREFIX = "/courier/v1/journal"
 TIMEOUT_S = 60.0
 PATIENCE_S = 60.0
 """How long a server may be away before a job gives up."""
+FIRST_PATIENCE_S = 5.0
+"""The same for a job that begins: an address that never answers is probably wrong."""
 PAUSE_S = 0.25
 ASK_AGAIN = {429, 502, 503, 504}
 GONE = 410
@@ -169,12 +171,18 @@ class Journal(NamedTuple):
 
     # -- one request ------------------------------------------------------------------------------------------
 
-    def ask(self, method: str, path: str, body: bytes | None = None, media: str = JSON) -> dict[str, Any]:
+    def reach(self) -> dict[str, Any]:
+        """Who the server says that this is; raises Unreachable within seconds where nobody answers."""
+        return self.ask("GET", "/courier/v1/whoami", patience_s=FIRST_PATIENCE_S)
+
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, media: str = JSON, *, patience_s: float = PATIENCE_S
+    ) -> dict[str, Any]:
         """The answer, as soon as the server gives one."""
-        patience = Patience(self.url)
+        patience = Patience(self.url, patience_s)
         while True:
             try:
-                connection, response = self.send(method, path, body, media)
+                connection, response = self.send(method, path, body, media, timeout_s=min(TIMEOUT_S, patience_s))
                 try:
                     return dict(json.loads(response.read() or b"{}"))
                 finally:
@@ -183,11 +191,18 @@ class Journal(NamedTuple):
                 patience.wait(error)
 
     def send(
-        self, method: str, path: str, body: bytes | None = None, media: str = JSON, *, accept: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        media: str = JSON,
+        *,
+        accept: str | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> tuple[HTTPConnection, HTTPResponse]:
         """An answer that is good, with its connection; one that asks for patience counts as unreachable."""
         where = urlsplit(self.url)
-        connection = self._connect(where.netloc, secure=where.scheme == "https")
+        connection = self._connect(where.netloc, secure=where.scheme == "https", timeout_s=timeout_s)
         headers = {"Content-Type": media} if body is not None else {}
         if accept is not None:
             headers["Accept"] = accept
@@ -206,14 +221,14 @@ class Journal(NamedTuple):
         connection.close()
         raise _failure(response.status, content)
 
-    def _connect(self, place: str, *, secure: bool) -> HTTPConnection:
+    def _connect(self, place: str, *, secure: bool, timeout_s: float) -> HTTPConnection:
         if not secure:
-            return HTTPConnection(place, timeout=TIMEOUT_S)
+            return HTTPConnection(place, timeout=timeout_s)
         try:
             trust = ssl.create_default_context(cafile=self.ca_file)
         except OSError as error:
             raise JournalError(f"cannot read the certificates in {self.ca_file}: {error.strerror or error}") from error
-        return HTTPSConnection(place, timeout=TIMEOUT_S, context=trust)
+        return HTTPSConnection(place, timeout=timeout_s, context=trust)
 
 
 def _of_stream(response: HTTPResponse, wanted: Wanted) -> Iterator[tuple["pa.RecordBatch", int]]:
@@ -260,16 +275,17 @@ def _failure(status: int, content: bytes) -> Exception:
 class Patience:
     """Waits for a server that is away, up to a point."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, seconds: float = PATIENCE_S) -> None:
         self._url = url
+        self._seconds = seconds
         self.renew()
 
     def renew(self) -> None:
-        self._until = time.monotonic() + PATIENCE_S
+        self._until = time.monotonic() + self._seconds
 
     def wait(self, error: Exception) -> None:
         if time.monotonic() > self._until:
-            raise Unreachable(f"{self._url} cannot be reached: {error}") from error
+            raise Unreachable(f"{self._url} cannot be reached: {error}; is the url right?") from error
         time.sleep(PAUSE_S)
 
 

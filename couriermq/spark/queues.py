@@ -4,6 +4,7 @@ Every call can be made again when its answer was lost: a server that restarts is
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from http.client import HTTPException
 from io import BufferedReader
@@ -15,6 +16,9 @@ from couriermq.spark.journal import READ_BYTES, Journal, NotThere, Patience
 if TYPE_CHECKING:
     import pyarrow as pa
 
+HIDDEN = "~"
+"""With which the names of queues begin that hold deliveries to listeners."""
+_ID = re.compile(r"[A-Za-z0-9-]{21}")
 ARROW = "application/vnd.apache.arrow.stream"
 
 
@@ -123,6 +127,39 @@ class Outlet(NamedTuple):
     @property
     def _path(self) -> str:
         return _place(self.tenant, self.kind, self.name)
+
+
+def check_queues(server: Journal, tenant: str | None, names: Sequence[str]) -> None:
+    """Raise NotThere for a name that no queue and no exchange has; what was deleted can be named by its id.
+
+    Without a tenant a name may be of any tenant that the token may see.
+    """
+    for name in names:
+        if _ID.fullmatch(name) or name.startswith(HIDDEN):
+            continue
+        if not any(_is_there(server, one, name) for one in ([tenant] if tenant else _tenants(server))):
+            where = f"tenant {tenant!r} has" if tenant else "there is"
+            raise NotThere(f"{where} no queue named {name!r}; one that was deleted can be read by its id")
+
+
+def _tenants(server: Journal) -> Iterator[str]:
+    after = ""
+    while True:
+        page = server.ask("GET", f"/courier/v1/tenants?limit=1000{after}")
+        yield from (one["id"] for one in page["tenants"])
+        if page["next"] is None:
+            return
+        after = f"&after={quote(page['next'], safe='')}"
+
+
+def _is_there(server: Journal, tenant: str, name: str) -> bool:
+    for kind in ("queues", "exchanges"):
+        try:
+            server.ask("GET", _place(tenant, kind, name))
+        except NotThere:
+            continue
+        return True
+    return False
 
 
 def _place(tenant: str, kind: str, name: str) -> str:

@@ -107,13 +107,15 @@ def reason_of(error: BaseException) -> str:
 def _lent(variables: Mapping[str, str]) -> Iterator[None]:
     """Have a JVM that is started in this block know these, and what it starts: not all of that is told by a setting of
     Spark's. What somebody has set stays as it is, and so does the environment of this process afterwards."""
-    lent = {name: value for name, value in variables.items() if name not in os.environ}
+    lent = {name: value for name, value in variables.items() if os.environ.get(name, sys.executable) == sys.executable}
+    kept = {name: os.environ[name] for name in lent if name in os.environ}  # `interpreter` has named this Python
     os.environ.update(lent)
     try:
         yield
     finally:
         for name in lent:
             del os.environ[name]
+        os.environ.update(kept)
 
 
 def _light_home() -> Path | None:

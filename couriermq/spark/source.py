@@ -24,6 +24,7 @@ from couriermq.spark.journal import DataLoss, Wanted, is_long, ranges
 from couriermq.spark.messages import KINDS, event_columns, to_messages
 from couriermq.spark.offsets import Offsets, advance, newest_of, stretches
 from couriermq.spark.options import CONSUME, MESSAGES, MODES, RANGES, OptionError, Options, read_options
+from couriermq.spark.queues import check_queues
 from couriermq.spark.writer import BatchWriter, StreamWriter
 
 if TYPE_CHECKING:
@@ -159,6 +160,11 @@ class JournalReader:
             raise OptionError(f"{strange[0]!r} is not a column of mode {options.mode!r}")
         self._whole = ALWAYS & {field.name for field in schema.fields if not field.nullable}
 
+    def check_source(self) -> None:
+        """Find out in the driver, before the first task: is the server there, and are the queues?"""
+        self.options.journal.reach()
+        check_queues(self.options.journal, self.options.tenant, self.options.queues)
+
     def parts(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         return [Range(*piece) for stretch in stretches(start, end) for piece in self._pieces(*stretch)]
 
@@ -208,6 +214,7 @@ class BatchReader(JournalReader, DataSourceReader):
     """Reads what there is when the query is planned."""
 
     def partitions(self) -> list[InputPartition]:
+        self.check_source()
         newest = newest_of(self.options.journal.spans())
         start = self.options.start()
         end = {shard: min(offset, newest[shard]) for shard, offset in self.options.stop().items()}
@@ -226,10 +233,12 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
     _target: Offsets | None = None
     _passed: Offsets | None = None
     """Where the cursor was put last."""
+    _checked = False
 
     def initialOffset(self) -> Offsets:  # noqa: N802
         """Spark asks more than once, and between two answers nothing may be lost: `latest` is where it was first."""
         if self._initial is None:
+            self._check_once()
             self._initial = self.options.start()
             self._keep(self._initial)
         return dict(self._initial)
@@ -239,13 +248,21 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._check_once()
         self._target = self.reportLatestOffset()
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
         """Spark asks when it has committed everything up to `start`; of the last batch it says so in no other way."""
+        self._check_once()
         self._keep(start)
         newest = self._target if self._target is not None else self._newest(start)
         return advance(start, newest, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+
+    def _check_once(self) -> None:
+        """When the stream begins, with or without a checkpoint; later a server that is away is waited for."""
+        if not self._checked:
+            self.check_source()
+            self._checked = True
 
     def _newest(self, start: Offsets) -> Offsets:
         newest = self.reportLatestOffset()

@@ -15,10 +15,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from couriermq.journal.schema import MESSAGE_COLUMNS, arrow_schema, journal_schema, spark_schema
+from couriermq.spark import journal
 from couriermq.spark.cursors import CursorKeeper
-from couriermq.spark.journal import DataLoss, Journal, JournalError, Span, Wanted
+from couriermq.spark.journal import DataLoss, Journal, JournalError, Span, Unreachable, Wanted
 from couriermq.spark.options import read_options
-from couriermq.spark.source import JournalReader, Range, StreamReader
+from couriermq.spark.source import CourierSource, JournalReader, Range, StreamReader
 from tests.spark.killing import forget_last_commit
 from tests.support.eventually import eventually_sync
 from tests.support.server import TLS, ServerProcess, start_server
@@ -26,6 +27,7 @@ from tests.support.server import TLS, ServerProcess, start_server
 pytestmark = pytest.mark.slow
 
 NUMBERS = itertools.count()
+QUEUES = "/courier/v1/tenants/default/queues"
 
 
 class Bench:
@@ -108,7 +110,7 @@ def test_messages_have_their_bodies_and_what_came_with_them(bench: Bench) -> Non
 
 def test_only_the_columns_of_the_schema_are_read(bench: Bench) -> None:
     bench.send(3)
-    reader = bench.spark.read.format("courier").options(**bench.options, queues=f"{bench.queue},nobody")
+    reader = bench.spark.read.format("courier").options(**bench.options, queues=f"{bench.queue},{bench.queue}")
     assert [tuple(row) for row in reader.schema("kind STRING, size BIGINT").load().collect()] == [
         ("queue_added", None), *[("sent", 1)] * 3,
     ]  # fmt: skip
@@ -217,6 +219,9 @@ class Growing(Journal):
 
     grown = itertools.count(100)
 
+    def reach(self) -> dict[str, Any]:
+        return {}
+
     def spans(self) -> dict[int, Span]:
         return {0: Span(0, next(self.grown))}
 
@@ -242,6 +247,34 @@ def test_a_stream_from_the_latest_offset_begins_where_that_was_when_it_was_first
 def test_an_option_that_makes_no_sense_is_named(bench: Bench, options: dict[str, str], sentence: str) -> None:
     with pytest.raises(PySparkException, match=sentence):
         bench.read(**options).collect()
+
+
+def test_a_queue_that_is_not_there_fails_the_read(bench: Bench, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match="there is no queue named 'ordres'; one that was deleted"):
+        bench.read(queues=f"{bench.queue},ordres").collect()
+    with pytest.raises(PySparkException, match="tenant 'default' has no queue named 'ordres'"):
+        bench.read(mode="messages", tenant="default", queue="ordres").collect()
+    stream = bench.spark.readStream.format("courier").options(**bench.options, queue="ordres").load()
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "at")).start()
+    with pytest.raises(PySparkException, match="there is no queue named 'ordres'"):
+        query.awaitTermination(60)
+
+
+def test_events_of_a_deleted_queue_are_read_by_its_id(bench: Bench) -> None:
+    known = bench.server.session.get(f"{bench.server.url}{QUEUES}/{bench.queue}", timeout=30).json()["id"]
+    bench.server.session.delete(f"{bench.server.url}{QUEUES}/{bench.queue}", timeout=30)
+    assert [row.kind for row in bench.read(queue=known).collect()] == ["queue_added", "queue_deleted"]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://no-such-host.invalid:8080"])
+def test_an_address_at_which_nobody_answers_fails_the_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setattr(journal, "FIRST_PATIENCE_S", 0.5)
+    source = CourierSource({**bench.options, "url": url})
+    reader = source.reader(StructType([StructField("offset", LongType())]))
+    with pytest.raises(Unreachable, match=f"{url} cannot be reached: .*; is the url right?"):
+        reader.partitions()
 
 
 def test_what_is_no_longer_kept_fails_the_query_or_is_skipped_as_told(
