@@ -30,6 +30,7 @@ from couriermq.core.quotas import Quotas
 from couriermq.core.sharding import Shard
 from couriermq.delivery import Deliveries
 from couriermq.delivery.egress import client_tls, read_proxy
+from couriermq.dialects.front import FOR_PEOPLE, Link, front_page, links_among
 from couriermq.dialects.openapi import documentation
 from couriermq.journal.archive import Archive, Limits
 from couriermq.journal.cursors import KIND as CURSOR
@@ -94,6 +95,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     store: "Engine"
     minted_token: str | None
     """The root token, on the start that made it."""
+    links: list[Link]
+    """Pages that people are told of when the server starts."""
 
 
 class Wakers(msgspec.Struct, frozen=True):
@@ -160,11 +163,11 @@ async def running(
             Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock), audit, purges,
             followers, shards, Proxies(settings.trusted_proxies),
         )  # fmt: skip
-        app = _app(load_dialects(dialects, settings), services, store, tracing)
+        app, links = _app(load_dialects(dialects, settings), services, store, tracing)
         workers = (timekeeper, pasts, archive, shards, audit, purges)
         jobs = [_keep_tokens(gate, clock), *(worker.run() for worker in workers if worker is not None)]
         async with _in_background(*jobs), deliveries.running():
-            yield Node(app=app, services=services, store=store, minted_token=minted)
+            yield Node(app=app, services=services, store=store, minted_token=minted, links=links)
         await _save_last_minute(gate, audit)
     finally:
         await store.close()
@@ -286,11 +289,17 @@ def load_dialects(names: Sequence[str], settings: Settings) -> list[Dialect]:
     return found
 
 
-def _app(dialects: Sequence[Dialect], services: Services, store: "Engine", tracing: "Tracing | None") -> App:
+def _app(
+    dialects: Sequence[Dialect], services: Services, store: "Engine", tracing: "Tracing | None"
+) -> tuple[App, list[Link]]:
+    """Everything that answers requests, and the pages among it that people are told of."""
     traffic = Traffic()
     pages = Pages(store, traffic, metrics_public=services.settings.metrics_public)
-    product = Product([*pages.routes, *documentation(dialects)])
-    return App([product, *dialects], services, traffic, trace=tracing.request if tracing else None)
+    routes = [*pages.routes, *documentation(dialects)]
+    links = links_among(routes)
+    product = Product([front_page(links), *routes])
+    app = App([product, *dialects], services, traffic, trace=tracing.request if tracing else None)
+    return app, [link for link in links if link.path in FOR_PEOPLE]
 
 
 async def _keep_tokens(gate: Gate, clock: Clock) -> None:
@@ -381,7 +390,7 @@ async def _serve(settings: Settings, tracing: "Tracing | None") -> None:
                     node.app,
                     settings,
                     certificates=certificates,
-                    on_start=partial(_announce, settings, listener.getsockname()[1], node.minted_token),
+                    on_start=partial(_announce, settings, listener.getsockname()[1], node),
                     on_stop=partial(_begin_to_stop, node),
                 )
                 _warn_of_open_doors(settings)
@@ -414,16 +423,17 @@ def _certificates(settings: Settings) -> Certificates | None:
         raise CannotStart(str(error), EXIT_BAD_SETTING) from error
 
 
-def _announce(settings: Settings, port: int, minted_token: str | None) -> None:
+def _announce(settings: Settings, port: int, node: Node) -> None:
     """Tell people where to find us, and then programs, through a file that is there only when all is said."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{'https' if settings.tls_cert else 'http'}://{host}:{port}"
     if logs.are_for_people(settings, sys.stderr):
         sys.stderr.write(f"Courier listens on {url} and keeps its data in {settings.data}\n")
+        sys.stderr.writelines(f"{link.name}: {url}{link.path}\n" for link in node.links)
     else:
         log.info("listening", extra={"url": url, "data": settings.data, "version": __version__})
-    if minted_token is not None:
-        sys.stderr.write(FIRST_START.format(token=minted_token, url=url))
+    if node.minted_token is not None:
+        sys.stderr.write(FIRST_START.format(token=node.minted_token, url=url))
     sys.stderr.flush()
     written = settings.data / f"{PORT_FILE}.new"
     written.write_text(f"{port}\n")
@@ -438,6 +448,6 @@ This is the first start. Your root token, shown only now:
 Try it:
 
   export COURIER_TOKEN={token}
-  curl {url}/courier/v1/tenants/default/queues -H "Authorization: Bearer $COURIER_TOKEN" -d '{{"name": "orders"}}'
+  curl {url}/courier/v1/tenants/default/queues -H "Authorization: Bearer $COURIER_TOKEN" -d '{{"name": "first"}}'
 
 """

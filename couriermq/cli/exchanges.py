@@ -119,7 +119,7 @@ def publish(
     path = remote.exchange(exchange, "messages")
     many.check(draft)
     if many != ONE:
-        return send_many(remote, path, body, draft, many)
+        return send_many(remote, lambda document: remote.client.post(path, document), body, draft, many)
     published = remote.client.post(path, draft.document(read_body(body)))
     remote.screen.tell(published, f"published {published['id']} to {show_count(published['queue_count'], 'queue')}")
     return Exit.OK

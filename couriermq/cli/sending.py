@@ -4,7 +4,7 @@ import base64
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat as again
@@ -13,10 +13,10 @@ from typing import IO, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from couriermq.cli.client import sentence_of
+from couriermq.cli.client import Refused, sentence_of
 from couriermq.cli.connection import REMOTE, Remote
 from couriermq.cli.exits import Exit, Failure, usage
-from couriermq.cli.options import Attributes, Duration, Flag, QueueName, Text, read_attributes
+from couriermq.cli.options import Attributes, Duration, Flag, Text, read_attributes
 from couriermq.cli.progress import Progress
 from couriermq.cli.quantities import show_count
 
@@ -27,6 +27,7 @@ MESSAGE = Group("Message", sort_key=20)
 SOURCE = Group("Many messages", sort_key=30)
 Json = dict[str, Any]
 
+Destined = Annotated[str, Parameter(help="The name or id of a queue, or of an exchange.", metavar="QUEUE")]
 Body = Annotated[Text | None, Parameter(help="The text itself, @FILE for a file, or - for standard input.")]
 
 
@@ -123,21 +124,47 @@ class Tally:
         return words + (f", {self.refused_count:,} refused" if self.refused_count else "")
 
 
+class Destination:
+    """What a message is sent to: the queue of a name or, where there is none, the exchange of that name."""
+
+    def __init__(self, remote: Remote, name: str) -> None:
+        self._client = remote.client
+        self._path = remote.queue(name, "messages")
+        self._exchange_path: str | None = remote.exchange(name, "messages")
+
+    def post(self, document: Json) -> Json:
+        try:
+            sent: Json = self._client.post(self._path, document)
+            return sent
+        except Refused as refused:
+            if refused.status != 404 or self._exchange_path is None:
+                raise
+            missing, self._path, self._exchange_path = refused, self._exchange_path, None
+        try:
+            return self.post(document)
+        except Refused as refused:
+            raise missing if refused.status == 404 else refused from None
+
+
 def send(
-    queue: QueueName, body: Body = None, /, *, draft: Draft = PLAIN, many: Many = ONE, remote: Remote = REMOTE
+    queue: Destined, body: Body = None, /, *, draft: Draft = PLAIN, many: Many = ONE, remote: Remote = REMOTE
 ) -> int:
-    """Send one message, or many; returns once they are safe on the server's disk."""
-    path = remote.queue(queue, "messages")
+    """Send one message, or many; returns once they are safe on the server's disk.
+
+    What is sent to an exchange is published to the queues that are bound to it.
+    """
     many.check(draft)
+    post = Destination(remote, queue).post
     if many == ONE:
-        return _send_one(remote, path, draft.document(read_body(body)))
-    return send_many(remote, path, body, draft, many)
+        return _send_one(remote, post(draft.document(read_body(body))))
+    return send_many(remote, post, body, draft, many)
 
 
-def _send_one(remote: Remote, path: str, document: Json) -> int:
-    sent = remote.client.post(path, document)
+def _send_one(remote: Remote, sent: Json) -> int:
     if remote.json:
         remote.screen.document(sent)
+    elif "queue_count" in sent:
+        remote.screen.line(f"published {sent['id']} to {show_count(sent['queue_count'], 'queue')}")
     elif sent["duplicate"]:
         remote.screen.line(f"dropped as a duplicate of {sent['id']} (seq {sent['seq']})")
     else:
@@ -145,7 +172,7 @@ def _send_one(remote: Remote, path: str, document: Json) -> int:
     return Exit.OK
 
 
-def send_many(remote: Remote, path: str, body: str | None, draft: Draft, many: Many) -> int:
+def send_many(remote: Remote, post: Callable[[Json], Json], body: str | None, draft: Draft, many: Many) -> int:
     """Send in batches, show how far it got, and say at the end, or when interrupted, what was accepted."""
     tally = Tally()
     try:
@@ -154,7 +181,7 @@ def send_many(remote: Remote, path: str, body: str | None, draft: Draft, many: M
             Progress("sending", unit="message", total=many.repeat, json=remote.json) as progress,
         ):
             for batch in batches(documents):
-                for result in remote.client.post(path, {"messages": batch})["results"]:
+                for result in post({"messages": batch})["results"]:
                     tally.add(result)
                 progress.advance(len(batch))
     except (KeyboardInterrupt, Failure):

@@ -116,7 +116,7 @@ class Guard:
             if (literal := literal_address(target.host)) is not None:
                 self.check(literal, tenant=tenant)
             elif _is_this_machine(target.host) and not self._allows_loopback(tenant):
-                raise Refused(f"{target.host} is this machine itself; delivery_allow lists what may be delivered to")
+                raise Refused(f"{target.host} is this machine itself; {_allowing('127.0.0.0/8')}")
         except Refused as error:
             raise Invalid(str(error), field=field) from None
         return target
@@ -132,7 +132,8 @@ class Guard:
         if any(judged in network for network in self._allowed(tenant) if network.version == judged.version):
             return
         if reason := refusal(judged):
-            raise Refused(f"{address} is {reason}; delivery_allow lists the networks that may be delivered to")
+            network = "127.0.0.0/8" if judged.is_loopback and judged.version == 4 else judged
+            raise Refused(f"{address} is {reason}; {_allowing(network)}")
 
     async def addresses(self, target: Target) -> list[str]:
         """The addresses to dial, each of them judged; raises Refused when none may be, OSError when none is found."""
@@ -166,6 +167,14 @@ class Guard:
 
     def _allows_loopback(self, tenant: str) -> bool:
         return any(network.is_loopback for network in self._allowed(tenant))
+
+
+def _allowing(network: str | Address) -> str:
+    """How an operator lets deliveries go there."""
+    return (
+        f"to allow it, start the server with COURIER_DELIVERY_ALLOW={network},"
+        f" or have root run `courier tenants change TENANT --delivery-allow {network}`"
+    )
 
 
 @lru_cache(maxsize=1_000)

@@ -41,10 +41,10 @@ def documentation(dialects: Sequence[Dialect]) -> tuple[Route, ...]:
     """The routes of `/docs` and of `/openapi/{dialect}.json` for every dialect that offers a document."""
     documents = {dialect.name: dialect.openapi for dialect in dialects if isinstance(dialect, Documented)}
     return (
-        _page("/docs", "text/html; charset=utf-8", _file(FOLDER / "index.html")),
-        *(_page(f"/docs/{file.name}", MEDIA[file.suffix], _file(file)) for file in _assets()),
-        _page("/openapi", "application/json", lambda prefix: _index(documents, prefix)),
-        *(_page(f"/openapi/{name}.json", "application/json", _document(make)) for name, make in documents.items()),
+        page("/docs", "text/html; charset=utf-8", _file(FOLDER / "index.html")),
+        *(page(f"/docs/{file.name}", MEDIA[file.suffix], _file(file)) for file in _assets()),
+        page("/openapi", "application/json", lambda prefix: _index(documents, prefix)),
+        *(page(f"/openapi/{name}.json", "application/json", _document(make)) for name, make in documents.items()),
     )
 
 
@@ -52,7 +52,8 @@ Maker = Callable[[str], bytes]
 """Makes a page for callers that find the server below a path prefix, which is mostly empty."""
 
 
-def _page(path: str, media: str, make: Maker) -> Route:
+def page(path: str, media: str, make: Maker) -> Route:
+    """The route of a page that everybody may see, and that stays the same as long as the server runs."""
     return Route("GET", path, _serving(media, lru_cache(maxsize=PREFIX_COUNT)(make)), public=True)
 
 

@@ -100,6 +100,9 @@ def test_an_exchange_copies_by_rules(courier: Courier, tenant: str) -> None:
     )
     assert courier.ok("exchanges", "publish", "news", "x", "-a", "region=eu", "--json").json["queue_count"] == 1
     assert courier.ok("exchanges", "publish", "news", "--lines", stdin=b"a\nb\n").out == "sent 2 messages\n"
+    assert courier.ok("send", "news", "x", "-a", "region=eu", "-a", "priority=7").out.endswith("to 2 queues\n")
+    assert courier.ok("send", "news", "--lines", stdin=b"a\nb\n").out == "sent 2 messages\n"
+    assert courier("send", "nws", "x").err == courier("receive", "nws").err
     assert [line.split()[0] for line in courier.ok("exchanges", "bindings", "news").lines] == ["QUEUE", "all", "eu"]
     assert "to eu    region any_of eu,uk and priority ge 5" in courier.ok("exchanges", "show", "news").out
     assert [exchange["name"] for exchange in courier.ok("exchanges", "list", "--json").json] == ["news"]

@@ -54,7 +54,7 @@ async def test_a_network_that_is_taken_away_is_not_dialled(tmp_path: Path, recei
         lines: list[dict[str, Any]] = []
         while not lines:
             lines = (await app.get(f"{queue}/listeners/one/deliveries")).json()["deliveries"]
-        assert "delivery_allow" in lines[0]["error"]
+        assert "COURIER_DELIVERY_ALLOW" in lines[0]["error"]
         assert receiver.connection_count == 0
 
 

@@ -62,7 +62,7 @@ def test_the_first_screen_of_the_readme_installs_serves_sends_and_receives(tmp_p
     start, *rest = shell_blocks("README.md", until="## What it does")
     with started(start, tmp_path / "data") as address:
         shown = type_in(rest, address, tmp_path / "data")
-    assert '"name":"orders"' in shown
+    assert '"name":"books"' in shown
     assert re.search(r'"leases":\[\{"receipt":"[^"]+".*\\"item\\":', shown)
     assert re.search(r'\{"seq":1,"id":"[^"]+"', shown.partition('"leases"')[2])
     assert "hello" in shown
@@ -78,7 +78,7 @@ def test_three_commands_lead_from_messages_to_a_query_and_the_report(tmp_path: P
         (tmp_path / name).symlink_to(ROOT / name)
     with started(start, tmp_path / "courier-data") as address:
         shown = type_in([*first, block], address, tmp_path / "courier-data")
-    minutes = re.findall(r"orders +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* +(\d+) +(\d+) +(\d+)", shown)
+    minutes = re.findall(r"books +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* +(\d+) +(\d+) +(\d+)", shown)
     assert [sum(map(int, column)) for column in list(zip(*minutes, strict=True))[:2]] == [2, 2]  # in one minute or two
     assert minutes[-1][2] == "0"
     assert "into report.html" in shown
@@ -89,6 +89,19 @@ def test_the_quickstart_works_from_top_to_bottom(tmp_path: Path) -> None:
     start, *rest = shell_blocks("docs/quickstart.md")
     with started(start, tmp_path / "data") as address:
         shown = type_in(rest, address, tmp_path / "data")
+    check_quickstart(shown)
+
+
+def test_the_quickstart_goes_on_with_the_server_of_the_readme(tmp_path: Path) -> None:
+    start, *readme = shell_blocks("README.md", until="## What it does")
+    same, *quickstart = shell_blocks("docs/quickstart.md")
+    assert same.splitlines()[-1] == start.splitlines()[-1]
+    with started(start, tmp_path / "data") as address:
+        shown = type_in([*readme, *quickstart], address, tmp_path / "data")
+    check_quickstart(shown)
+
+
+def check_quickstart(shown: str) -> None:
     for sign in (
         "so it is dead",
         "attempts exhausted",

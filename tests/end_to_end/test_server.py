@@ -81,12 +81,12 @@ def test_the_first_start_prints_a_token_and_a_request_that_works_as_printed(tmp_
     with start_server(tmp_path, root_token=None) as server:
         commands = "\n".join(re.findall(r"^  ((?:export|curl) .*)$", server.output, re.MULTILINE))
         answer = subprocess.run(["bash", "-ec", commands], capture_output=True, text=True, check=True).stdout
-        assert msgspec.json.decode(answer)["name"] == "orders"
+        assert msgspec.json.decode(answer)["name"] == "first"
         token = found(r"export COURIER_TOKEN=(\w+)", commands)
         server.restart()
         assert server.output.count(token) == 2  # both from the first start
         asked = requests.get(f"{server.url}{QUEUES}", headers={"Authorization": f"Bearer {token}"}, timeout=10)
-        assert [queue["name"] for queue in asked.json()["queues"]] == ["orders"]
+        assert [queue["name"] for queue in asked.json()["queues"]] == ["first"]
 
 
 def test_what_is_not_for_people_is_json(server: ServerProcess) -> None:
@@ -94,9 +94,13 @@ def test_what_is_not_for_people_is_json(server: ServerProcess) -> None:
     assert msgspec.json.decode(line)["url"] == server.url
 
 
-def test_people_get_one_line(tmp_path: Path) -> None:
+def test_people_are_told_where_it_listens_and_what_there_is_to_look_at(tmp_path: Path) -> None:
     with start_server(tmp_path, log_format="human") as server:
-        assert server.output == f"Courier listens on {server.url} and keeps its data in {server.data}\n"
+        first, *pages = server.output.splitlines()
+        assert first == f"Courier listens on {server.url} and keeps its data in {server.data}"
+        assert f"API reference: {server.url}/docs" in pages
+        for page in pages:
+            assert requests.get(page.partition(": ")[2], timeout=10).status_code == 200
 
 
 def test_a_data_directory_in_use_is_refused(server: ServerProcess, tmp_path: Path) -> None:

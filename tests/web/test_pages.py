@@ -10,8 +10,10 @@ import pytest
 
 from couriermq.clock import FakeClock
 from couriermq.core.model import Counters, Draft, Queue
+from couriermq.dialects.front import links_among
 from couriermq.storage.sqlite.store import SqliteStore
 from couriermq.telemetry import metrics
+from couriermq.web.call import Call, Reply, Route
 from tests.support.inprocess import InProcess, courier_app
 
 
@@ -157,3 +159,30 @@ async def test_the_documentation_is_served_to_everybody(tmp_path: Path) -> None:
     async with courier_app(tmp_path) as app:
         assert (await app.get("/docs", token=None)).status == 200
         assert (await app.get("/openapi/native.json", token=None)).json()["openapi"].startswith("3.")
+
+
+async def test_the_front_page_links_what_the_server_has_and_nothing_else(tmp_path: Path) -> None:
+    async with courier_app(tmp_path) as app:
+        page = await app.get("/", token=None)
+        assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        links = re.findall(r'href="([^"]+)"', page.body.decode())
+        assert "/docs" in links
+        for link in links:
+            assert (await app.get(link)).status == 200
+
+
+def test_the_front_page_links_a_page_as_soon_as_it_is_served() -> None:
+    async def nothing(call: Call) -> Reply:
+        return Reply(204, b"")
+
+    served = [Route("GET", path, nothing, public=True) for path in ("/docs", "/other", "/console")]
+    assert [link.path for link in links_among(served)] == ["/console", "/docs"]
+    assert [link.path for link in links_among(served[:1])] == ["/docs"]
+
+
+async def test_the_front_page_works_below_the_path_prefix_of_a_proxy(tmp_path: Path) -> None:
+    async with courier_app(tmp_path, trusted_proxies=("127.0.0.1",)) as app:
+        headers = {"x-forwarded-for": "203.0.113.9", "x-forwarded-prefix": "/queue"}
+        page = await app.get("/", token=None, headers=headers)
+        assert 'href="/queue/docs"' in page.body.decode()

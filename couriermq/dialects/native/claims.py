@@ -97,11 +97,11 @@ async def free_job(call: Call) -> Reply:
     return ok(Count(await call.services.claims.free(queue, call.params["job"], principal=call.principal.id)))
 
 
-def number_in(call: Call) -> int:
-    """The number that the path names."""
-    text = call.params["number"]
+def number_in(call: Call, place: str = "number") -> int:
+    """The number that the path names in this place."""
+    text = call.params[place]
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= limits.NUMBER):
-        raise Invalid(f"a number is from 0 to {limits.NUMBER}", field="number")
+        raise Invalid(f"{place} is from 0 to {limits.NUMBER}", field=place)
     return int(text)
 
 

@@ -62,7 +62,9 @@ async def read_exchange_publication(call: Call) -> Reply:
 
 async def _stage(call: Call, target: Target) -> Reply:
     drafts = await _drafts(call)
-    await call.services.stages.stage(target, call.params["stage"], number_in(call), drafts, principal=call.principal.id)
+    await call.services.stages.stage(
+        target, call.params["stage"], number_in(call, "part"), drafts, principal=call.principal.id
+    )
     return gone()
 
 
@@ -103,7 +105,7 @@ def _staging(place: str, stage: Handler, drop: Handler) -> tuple[Operation, ...]
     return (
         Operation(
             method="PUT",
-            path=place + "/stages/{stage}/{number}",
+            path=place + "/stages/{stage}/{part}",
             handler=stage,
             tag="Stages",
             summary="Stage messages",

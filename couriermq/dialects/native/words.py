@@ -84,7 +84,7 @@ WORDS: dict[str, str] = {
     "messages": "The messages, oldest first.",
     "name": "The name by which people know it.",
     "next": "Where to go on; where it is null there is nothing more.",
-    "number": "Which claim of a job, part of a stage, publication of a series, or shard of the store.",
+    "number": "Which claim of a job, publication of a series, or shard of the store.",
     "offset": "A place in the journal: an event's, or that from which on a cursor has not read.",
     "oldest": "The first offset that can still be read.",
     "oldest_age_ms": "How long the oldest message has been in the queue.",
@@ -257,7 +257,8 @@ PLACES: dict[str, str] = {
     "listener": "The listener's id or name.",
     "credential": "The credential's id.",
     "job": "The job's name.",
-    "number": "The number of a claim, or of a part of a stage.",
+    "number": "The number of a claim.",
+    "part": "The number of a part of the stage, from 0 on.",
     "stage": "The stage's name, such as a random id.",
     "series": "The series' name, such as the id of a streaming query.",
 }
