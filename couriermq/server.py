@@ -126,13 +126,7 @@ async def running(
     followers = Followers(clock)
     cursors = Cursors(store, clock)
     catalog.leave_to(CURSOR, cursors.learn)
-    timekeeper = Timekeeper(
-        store,
-        clock,
-        journal_ms=settings.journal_age_ms,
-        journal_bytes=settings.journal_bytes,
-        held=cursors.lowest,
-    )
+    timekeeper = _timekeeper(settings, store, clock, cursors)
     archiving = _archiving(settings, clock, cursors) if _archives(settings, store) else None
     archive = archiving(store, 0) if archiving is not None else None
     history = History(Past(store, archive))
@@ -151,8 +145,7 @@ async def running(
         await _load(catalog, settings)
         await cursors.load()
         pasts.look()
-        if archive is not None and isinstance(archive.place, LocalPlace):
-            await archive.open()  # any other is opened when it can be reached
+        await _open_local(archive)
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
         lake = Lake(settings.lake_place)
         shards = None if isinstance(store, SqliteStore) else store.shards
@@ -173,6 +166,12 @@ async def running(
         await store.close()
 
 
+async def _open_local(archive: Archive | None) -> None:
+    """Open an archive on this machine; any other is opened when it can be reached."""
+    if archive is not None and isinstance(archive.place, LocalPlace):
+        await archive.open()
+
+
 async def _save_last_minute(gate: Gate, audit: Audit) -> None:
     """Sliding tokens and counted audit events; a full disk costs no more than these."""
     with contextlib.suppress(Exception):
@@ -184,6 +183,16 @@ async def _save_last_minute(gate: Gate, audit: Audit) -> None:
 def _catalog(settings: Settings, store: "Engine", clock: Clock) -> Catalog:
     defaults = Quotas(**msgspec.structs.asdict(settings.quotas))
     return Catalog(store, clock, _vault(settings, clock), default_quotas=defaults)
+
+
+def _timekeeper(settings: Settings, store: "Engine", clock: Clock, cursors: Cursors) -> Timekeeper:
+    return Timekeeper(
+        store,
+        clock,
+        journal_ms=settings.journal_age_ms,
+        journal_bytes=settings.journal_bytes,
+        held=cursors.lowest,
+    )
 
 
 def _store(settings: Settings, clock: Clock) -> "Engine":
