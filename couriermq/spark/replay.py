@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -84,11 +83,11 @@ def _condition_on(table: str) -> Iterator[None]:
     """Say in one sentence why Spark cannot apply the caller's condition: it finds some mistakes only in the rows."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:  # Spark's, or of py4j, which a client of Spark Connect does without
         raise ReplayError(f"the condition cannot be applied to {table}: {_first_line(error)}") from error
 
 
-def _first_line(error: PySparkException | Py4JError) -> str:
+def _first_line(error: Exception) -> str:
     """What is wrong, without the whole query and without the stack of the JVM."""
     text = error.getMessage() if isinstance(error, PySparkException) else str(error)
     found = _REASON.search(text or str(error)) or _LINE.search(str(error))
