@@ -51,12 +51,12 @@ def test_the_wheel_built_from_the_sdist_is_the_same_wheel(packages: Packages, tm
     assert (source / "dist" / packages.wheel.name).read_bytes() == packages.wheel.read_bytes()
 
 
-def test_the_wheel_holds_every_file_of_the_package_and_the_module_that_spark_looks_for(packages: Packages) -> None:
+def test_the_wheel_holds_every_file_of_the_package_and_what_spark_finds_it_by(packages: Packages) -> None:
     with zipfile.ZipFile(packages.wheel) as archive:
         found = {name for name in archive.namelist() if ".dist-info/" not in name}
     wanted = {name for name in tracked(packages.clone) if name.startswith("couriermq/")}
     assert {"couriermq/py.typed", "couriermq/storage/sqlite/queries.sql"} <= wanted
-    assert found == wanted | {"pyspark_courier.py"}
+    assert found == wanted | {"pyspark_courier.py", "couriermq.pth"}
 
 
 def test_the_sdist_holds_what_git_tracks(packages: Packages) -> None:
