@@ -14,6 +14,7 @@ from couriermq.core.errors import (
     RecordNotFound,
     TenantNotFound,
 )
+from couriermq.core.hex_ids import hex_of, id_of
 from couriermq.core.model import Binding, Credential, Exchange, Listener, Queue, Record, Tenant
 from couriermq.core.quotas import Quotas, with_defaults
 
@@ -34,6 +35,8 @@ class Memory:
         self._aliases: dict[tuple[str, str], Tenant] = {}
         self._queues: dict[str, Queue] = {}
         self._queue_keys: dict[int, Queue] = {}
+        self._queue_aliases: dict[tuple[str, str, str], Queue] = {}  # by tenant, dialect and alias
+        self._tenant_digests: dict[str, Tenant] = {}
         self._exchanges: dict[str, Exchange] = {}
         self._names: dict[tuple[str, str], Queue | Exchange] = {}
         self._bindings: dict[str, dict[str, Binding]] = {}  # by exchange, then by queue
@@ -76,8 +79,8 @@ class Memory:
             raise QuotaExceeded(quota, limit)
 
     def tenant_of_alias(self, dialect: str, alias: str) -> Tenant:
-        """The tenant that a dialect knows under this id: its alias there, else its own id."""
-        found = self._aliases.get((dialect, alias)) or self._tenants.get(alias)
+        """The tenant that a dialect knows under this id: its alias there, else its own id or the digits of that."""
+        found = self._aliases.get((dialect, alias)) or self._tenants.get(alias) or self._tenant_digests.get(alias)
         if found is None:
             raise TenantNotFound(alias)
         return found
@@ -96,8 +99,18 @@ class Memory:
         """What a caller of the tenant calls by that id or name; queues that belong to listeners are not for callers."""
         found = self._queues.get(name_or_id) or self._exchanges.get(name_or_id)
         if found is None or found.tenant != tenant:
-            found = self._names.get((tenant, name_or_id))
+            found = self._names.get((tenant, name_or_id)) or self._of_hex(tenant, name_or_id)
         return None if isinstance(found, Queue) and found.owner is not None else found
+
+    def _of_hex(self, tenant: str, digits: str) -> Queue | Exchange | None:
+        """By the hex digits of its id, in which one of the dialects shows it."""
+        thing_id = id_of(digits)
+        found = None if thing_id is None else self._queues.get(thing_id) or self._exchanges.get(thing_id)
+        return found if found is not None and found.tenant == tenant else None
+
+    def queue_of_alias(self, tenant: str, dialect: str, alias: str) -> Queue | None:
+        """The tenant's queue that a dialect also knows under this id."""
+        return self._queue_aliases.get((tenant, dialect, alias))
 
     def queue_by_id(self, tenant: str, queue_id: str) -> Queue:
         found = self._queues.get(queue_id)
@@ -224,7 +237,12 @@ class Memory:
     def _check_free(self, tenant: str, name: str, noun: str) -> None:
         """A name must be nobody else's, and not be the id of anything of the tenant: that would take its address."""
         same_id = self._queues.get(name) or self._exchanges.get(name) or self._listeners_by_id.get(name)
-        if (tenant, name) in self._names or (same_id is not None and same_id.tenant == tenant):
+        if (
+            (tenant, name) in self._names
+            or self._of_hex(tenant, name) is not None
+            or (same_id is not None and same_id.tenant == tenant)
+            or any(alias == name and owner == tenant for owner, _, alias in self._queue_aliases)
+        ):
             raise AlreadyExists(noun, name)
 
     def _is_free_id(self, tenant: str, thing_id: str) -> bool:
@@ -269,14 +287,17 @@ class Memory:
         match thing:
             case Tenant():
                 self._forget_aliases(thing.id)
-                self._tenants[thing.id] = thing
+                self._tenants[thing.id] = self._tenant_digests[hex_of(thing.id)] = thing
                 self._quotas[thing.id] = with_defaults(thing.quotas, self._default_quotas)
                 self._aliases.update(dict.fromkeys(thing.aliases.items(), thing))
             case Queue():
                 if old := self._queues.get(thing.id):
                     self._names.pop((old.tenant, old.name), None)
+                    self._forget_queue_aliases(old)
                 elif thing.owner is None:
                     self._queue_counts[thing.tenant] += 1
+                for alias in thing.aliases.items():
+                    self._queue_aliases[thing.tenant, *alias] = thing
                 self._queues[thing.id] = self._queue_keys[thing.key] = thing
                 self._names[thing.tenant, thing.name] = thing
                 if self._listener_watcher is not None:
@@ -304,12 +325,13 @@ class Memory:
         match thing:
             case Tenant():
                 self._forget_aliases(thing.id)
-                del self._tenants[thing.id], self._quotas[thing.id]
+                del self._tenants[thing.id], self._tenant_digests[hex_of(thing.id)], self._quotas[thing.id]
                 self._queue_counts.pop(thing.id, None)
                 self._listener_counts.pop(thing.id, None)
             case Queue():
                 if thing.owner is None:
                     self._queue_counts[thing.tenant] -= 1
+                self._forget_queue_aliases(self._queues[thing.id])
                 del self._queues[thing.id], self._queue_keys[thing.key], self._names[thing.tenant, thing.name]
             case Exchange():
                 self._queue_counts[thing.tenant] -= 1
@@ -329,6 +351,10 @@ class Memory:
     def _forget_secrets(self, credential: Credential) -> None:
         for secret_hash in credential.secret_hashes(0):
             self._secrets.pop(secret_hash, None)
+
+    def _forget_queue_aliases(self, queue: Queue) -> None:
+        for alias in queue.aliases.items():
+            self._queue_aliases.pop((queue.tenant, *alias), None)
 
     def _forget_aliases(self, tenant_id: str) -> None:
         for key in [key for key, tenant in self._aliases.items() if tenant.id == tenant_id]:

@@ -7,7 +7,7 @@ import msgspec
 
 from couriermq.catalog.shelf import Shelf, changed
 from couriermq.core import limits
-from couriermq.core.errors import DeadLetterCycle, InUse, QueueNotFound
+from couriermq.core.errors import AlreadyExists, DeadLetterCycle, InUse, QueueNotFound
 from couriermq.core.events import EventKind
 from couriermq.core.model import Json, Kind, Queue, QueueSettings
 
@@ -23,16 +23,22 @@ class Queues(Shelf):
         kind: Kind = Kind.STANDARD,
         settings: QueueSettings | None = None,
         annotations: dict[str, Json] | None = None,
+        aliases: dict[str, str] | None = None,
         principal: str,
     ) -> Queue:
-        """Raises AlreadyExists when the tenant has a queue or an exchange of that name."""
+        """Raises AlreadyExists when the tenant has a queue or an exchange of that name, or another with an alias."""
         limits.check_name(name)
         async with self._writing:
             self.tenant(tenant)
             self._check_free(tenant, name, "queue")
             self._check_quota(tenant, "max_queues", self.queue_count(tenant))
             queue = await self._new_queue(
-                tenant, name, kind=kind, settings=settings or QueueSettings(), annotations=annotations or {}
+                tenant,
+                name,
+                kind=kind,
+                settings=settings or QueueSettings(),
+                annotations=annotations or {},
+                aliases=aliases or {},
             )
             self._check_queue(queue)
             return await self._put(queue, EventKind.QUEUE_ADDED, principal)
@@ -50,6 +56,7 @@ class Queues(Shelf):
         name: str | None = None,
         settings: QueueSettings | Callable[[QueueSettings], QueueSettings] | None = None,
         annotations: dict[str, Json] | Callable[[dict[str, Json]], dict[str, Json]] | None = None,
+        aliases: dict[str, str] | None = None,
         check: Callable[[Queue], None] | None = None,
         principal: str,
     ) -> Queue:
@@ -70,6 +77,7 @@ class Queues(Shelf):
                 name=name or queue.name,
                 settings=changed(queue.settings, settings),
                 annotations=changed(queue.annotations, annotations),
+                aliases=queue.aliases if aliases is None else aliases,
                 changed_at=self._clock.now(),
             )
             self._check_queue(wanted)
@@ -86,6 +94,7 @@ class Queues(Shelf):
 
     def _check_queue(self, queue: Queue) -> None:
         limits.check_settings(queue.settings)
+        self._check_queue_aliases(queue)
         target_id, seen = queue.settings.dead_letter_queue, {queue.id}
         while target_id is not None:
             if target_id in seen:
@@ -95,3 +104,11 @@ class Queues(Shelf):
             if target is None or target.tenant != queue.tenant:
                 raise QueueNotFound(target_id)
             target_id = target.settings.dead_letter_queue
+
+    def _check_queue_aliases(self, queue: Queue) -> None:
+        """An alias must not lead to two queues, nor take the address of another queue or exchange."""
+        for dialect, alias in queue.aliases.items():
+            limits.check_alias(alias)
+            others = (self._queue_aliases.get((queue.tenant, dialect, alias)), self._find(queue.tenant, alias))
+            if any(other is not None and other.id != queue.id for other in others):
+                raise AlreadyExists("queue", alias)

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from couriermq.cli.client import Refused
 from couriermq.cli.connection import REMOTE, Remote
 from couriermq.cli.exits import usage
-from couriermq.cli.options import Flag, QueueName, Yes
+from couriermq.cli.options import Flag, QueueName, Yes, read_pairs
 from couriermq.cli.quantities import show_age, show_count, show_instant, show_size
 from couriermq.cli.screen import Cell, Column, Styled
 from couriermq.cli.settings import NOTHING, SETTINGS, Wishes, setting_facts
@@ -20,6 +20,14 @@ LONG_S = 3_600
 PURGE_LOOK_S = 1.0
 """How often to ask whether a purge has ended."""
 Json = dict[str, Any]
+Aliases = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--alias",
+        metavar="DIALECT=ID",
+        help="Another id by which a dialect finds the queue, such as cloudflare=023e1…; may be given again.",
+    ),
+]
 
 
 @app.command(name="list")
@@ -91,6 +99,7 @@ def create(
     *,
     kind: Literal["standard", "fifo"] = "standard",
     paused: Flag = False,
+    alias: Aliases = None,
     settings: Wishes = NOTHING,
     remote: Remote = REMOTE,
 ) -> None:
@@ -104,7 +113,10 @@ def create(
         Take messages, but give none yet.
     """
     wishes = settings.document() | ({"paused": True} if paused else {})
-    document = remote.client.post(remote.path("queues"), {"name": queue, "kind": kind, "settings": wishes})
+    order: Json = {"name": queue, "kind": kind, "settings": wishes}
+    if alias:
+        order["aliases"] = read_pairs(alias, "an alias")
+    document = remote.client.post(remote.path("queues"), order)
     remote.screen.tell(document, f"created queue {queue}")
 
 
@@ -122,6 +134,7 @@ def _facts(queue: Json) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [(name, queue[name]) for name in ("id", "tenant", "kind")]
     facts.extend(setting_facts(queue["settings"]))
     facts.extend((name, show_instant(queue[f"{name}_at"])) for name in ("created", "changed"))
+    facts.extend((f"{dialect} alias", alias) for dialect, alias in queue["aliases"].items())
     facts.extend((name, json.dumps(value)) for name, value in queue["annotations"].items())
     return facts
 
@@ -151,16 +164,20 @@ def change(
     /,
     *,
     name: str | None = None,
+    alias: Aliases = None,
+    no_aliases: Flag = False,
     no_dead_letter_queue: Annotated[Flag, Parameter(group=SETTINGS)] = False,
     settings: Wishes = NOTHING,
     remote: Remote = REMOTE,
 ) -> None:
-    """Change a queue's name or settings; what is not named stays.
+    """Change a queue's name, aliases or settings; what is not named stays.
 
     Parameters
     ----------
     name
         A new name.
+    no_aliases
+        Leave the queue without any aliases.
     no_dead_letter_queue
         Discard dead messages from now on.
     """
@@ -169,9 +186,13 @@ def change(
         if settings.dead_letter_queue is not None:
             raise usage("--dead-letter-queue and --no-dead-letter-queue contradict each other")
         wishes["dead_letter_queue"] = None
-    if name is None and not wishes:
-        raise usage("say what to change, such as --lease 1m; see `courier queues change --help`")
+    if alias and no_aliases:
+        raise usage("--alias and --no-aliases contradict each other")
     changes: Json = ({"name": name} if name else {}) | ({"settings": wishes} if wishes else {})
+    if alias or no_aliases:
+        changes["aliases"] = read_pairs(alias, "an alias")
+    if not changes:
+        raise usage("say what to change, such as --lease 1m; see `courier queues change --help`")
     document = remote.client.patch(remote.queue(queue), changes)
     remote.screen.tell(document, f"changed queue {document['name']}")
 

@@ -32,6 +32,8 @@ STAGE_COUNT = 10_000
 """Messages in one part of a stage."""
 PUBLISHED_STAGES = 10_000
 NETWORK_COUNT = 100
+ALIAS_COUNT = 16
+"""Aliases of one queue."""
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,125}[A-Za-z0-9._-])?", re.ASCII)
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
@@ -87,6 +89,14 @@ def check_tenant(tenant: str) -> None:
         raise Invalid(
             "a tenant id has 1 to 128 letters, digits, dots, underscores and hyphens and starts with a letter or digit",
             field="tenant",
+        )
+
+
+def check_alias(alias: str) -> None:
+    if not TENANT.fullmatch(alias):
+        raise Invalid(
+            "an alias has 1 to 128 letters, digits, dots, underscores and hyphens and starts with a letter or digit",
+            field="aliases",
         )
 
 

@@ -48,7 +48,8 @@ class State(IntEnum):
 
 
 class LateAck(StrEnum):
-    """What an ack means once its lease has ended but the message still exists."""
+    """What an ack means once its lease has ended but the message still exists; and a release, as long as nobody else
+    holds the message."""
 
     REFUSE = "refuse"
     ACCEPT = "accept"
@@ -89,7 +90,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """`key` names the queue inside the store and in receipts; it is never used again after a delete.
 
-    `annotations` are a dialect's own facts about the queue, under keys such as `cloudflare.consumer`.
+    `annotations` are a dialect's own facts about the queue, under keys such as `cloudflare.consumer`. `aliases` holds
+    other ids under which a dialect finds the queue, by dialect name.
     """
 
     key: int
@@ -99,6 +101,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind = Kind.STANDARD
     settings: QueueSettings = QueueSettings()
     annotations: dict[str, Json] = {}
+    aliases: dict[str, str] = {}
     owner: str | None = None
     """The id of the listener that the queue belongs to; such a queue is not for callers."""
     created_at: int = 0

@@ -44,6 +44,18 @@ def test_a_queue_has_a_life(courier: Courier, tenant: str) -> None:
     assert courier("queues", "show", "a/b").code == 3
 
 
+def test_a_queue_keeps_the_id_that_a_vendor_gave_it(courier: Courier, tenant: str) -> None:
+    alias = "023e105f4ecef8ad9ca31a8372d0c353"
+    created = courier.ok("queues", "create", "orders", "--alias", f"cloudflare={alias}", "--json").json
+    assert created["aliases"] == {"cloudflare": alias}
+    assert alias in courier.ok("queues", "show", "orders").out
+    assert courier.ok("queues", "change", "orders", "--no-aliases", "--json").json["aliases"] == {}
+    changed = courier.ok("queues", "change", "orders", "--alias", "cloudflare=other", "--json").json
+    assert changed["aliases"] == {"cloudflare": "other"}
+    refused = courier("queues", "change", "orders", "--alias", "cloudflare=other", "--no-aliases")
+    assert (refused.code, "contradict" in refused.err) == (2, True)
+
+
 def test_the_list_of_queues_shows_what_is_in_them(courier: Courier, tenant: str) -> None:
     for name in ("b", "a", "c"):
         courier.ok("queues", "create", name)

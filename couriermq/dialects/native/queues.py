@@ -50,6 +50,7 @@ async def create_queue(call: Call) -> Reply:
         kind=new.kind,
         settings=_settings(call, tenant.id, new.settings, QueueSettings()),
         annotations=check_annotations(new.annotations),
+        aliases=new.aliases,
         principal=call.principal.id,
     )
     return created(wire.write_queue(queue, names_of_queues(call)), call.path, quote(queue.name, safe=""))
@@ -68,6 +69,7 @@ async def change_queue(call: Call) -> Reply:
         name=None if change.name is UNSET else change.name,
         settings=None if some is UNSET else lambda base: _settings(call, queue.tenant, some, base),
         annotations=None if change.annotations is UNSET else check_annotations(change.annotations),
+        aliases=None if change.aliases is UNSET else change.aliases,
         principal=call.principal.id,
     )
     return ok(wire.write_queue(queue, names_of_queues(call)))

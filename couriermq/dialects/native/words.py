@@ -4,7 +4,7 @@ WORDS: dict[str, str] = {
     "acked_count": "How many messages were ever acked here.",
     "action": "What is allowed.",
     "after": "The `next` of the page before.",
-    "aliases": "The ids under which a dialect knows the tenant, by dialect name.",
+    "aliases": "The ids under which a dialect knows the tenant or the queue, by dialect name.",
     "annotations": "Facts that the owner, or a dialect, keeps with it; Courier itself does not look at them.",
     "archive_bodies": "Whether the journal keeps bodies and attributes of sent messages.",
     "arrivals": "Whether events that bring a message into one of the queues from another queue are chosen, too.",

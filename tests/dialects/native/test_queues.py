@@ -48,6 +48,7 @@ async def test_a_new_queue_has_the_settings_it_was_given_and_defaults_for_the_re
             "keep_delivered": True,
         },
         "annotations": {"team": "shop"},
+        "aliases": {},
         "created_at": tenant.clock.now(),
         "changed_at": tenant.clock.now(),
     }

@@ -15,6 +15,8 @@ IdOf = Callable[[str], str]
 NameOf = Callable[[str], str | None]
 
 Name = Annotated[str, Meta(extra_json_schema={"pattern": f"^{limits.NAME.pattern}$"})]
+Alias = Annotated[str, Meta(extra_json_schema={"pattern": f"^{limits.TENANT.pattern}$"})]
+Aliases = Annotated[dict[str, Alias], Meta(max_length=limits.ALIAS_COUNT)]
 
 
 def _ranged(setting: str) -> Meta:
@@ -43,6 +45,7 @@ class NewQueue(Order):
     kind: Kind = Kind.STANDARD
     settings: SomeSettings = msgspec.field(default_factory=SomeSettings)
     annotations: Annotations = msgspec.field(default_factory=dict)
+    aliases: Aliases = msgspec.field(default_factory=dict)
 
 
 class QueueChange(Order):
@@ -51,6 +54,7 @@ class QueueChange(Order):
     name: Name | UnsetType = UNSET
     settings: SomeSettings | UnsetType = UNSET
     annotations: Annotations | UnsetType = UNSET
+    aliases: Aliases | UnsetType = UNSET
 
 
 class Queue(msgspec.Struct):
@@ -60,6 +64,7 @@ class Queue(msgspec.Struct):
     kind: Kind
     settings: QueueSettings
     annotations: Annotations
+    aliases: dict[str, str]
     created_at: int
     changed_at: int
 
@@ -112,6 +117,7 @@ def write_queue(queue: model.Queue, name_of: NameOf) -> Queue:
         kind=queue.kind,
         settings=_write_settings(queue.settings, name_of),
         annotations=queue.annotations,
+        aliases=queue.aliases,
         created_at=queue.created_at,
         changed_at=queue.changed_at,
     )
