@@ -2,7 +2,7 @@
 
 import msgspec
 
-from couriermq.core.model import QueueSettings
+from couriermq.core.model import LateAck, QueueSettings
 
 
 class Again(msgspec.Struct, frozen=True, gc=False):
@@ -33,6 +33,19 @@ def after_failure(
     if settings.max_attempts is not None and attempts >= settings.max_attempts:
         return EXHAUSTED
     return Again(due_at=ended_at + (settings.retry_delay_ms if delay_ms is None else delay_ms))
+
+
+def after_late_release(
+    settings: QueueSettings, *, is_held: bool, now: int, delay_ms: int | None = None
+) -> Again | None:
+    """When a message is tried again whose lease had ended before its release; None where the release changes nothing.
+
+    The end of the lease has counted as the failed attempt. What counts now is the wish of the last holder, unless
+    somebody else holds the message.
+    """
+    if is_held or settings.late_ack is LateAck.REFUSE:
+        return None
+    return Again(due_at=now + (settings.retry_delay_ms if delay_ms is None else delay_ms))
 
 
 def discard_at(settings: QueueSettings, *, entered_at: int, retention_ms: int | None) -> int:

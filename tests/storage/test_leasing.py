@@ -207,12 +207,49 @@ async def test_a_late_ack_of_a_message_that_is_gone_is_lost(rig: Rig) -> None:
         await rig.ack("orders", lease)
 
 
-async def test_only_acks_may_be_late(rig: Rig) -> None:
+async def test_a_lease_that_has_ended_cannot_be_extended(rig: Rig) -> None:
     lease = await one_lease(rig, late_ack=LateAck.ACCEPT)
     rig.clock.advance(ms=30_000)
-    for settle in (rig.release("orders", lease), rig.extend("orders", lease, lease_ms=1)):
-        with pytest.raises(LeaseLost):
-            await settle
+    with pytest.raises(LeaseLost):
+        await rig.extend("orders", lease, lease_ms=1)
+
+
+async def test_a_late_release_delays_a_message_that_nobody_holds(rig: Rig) -> None:
+    lease = await one_lease(rig, late_ack=LateAck.ACCEPT)
+    rig.clock.advance(ms=30_000)
+    await rig.release("orders", lease, delay_ms=60_000)
+    counters = await rig.counters("orders")
+    assert (counters.delayed_count, counters.ready_count, counters.leased_count) == (1, 0, 0)
+    rig.clock.advance(ms=59_999)
+    assert await rig.receive("orders") == []
+    rig.clock.advance(ms=1)
+    (again,) = await rig.receive("orders")
+    assert (again.message.id, again.message.attempts) == (lease.message.id, 2)
+
+
+async def test_a_late_release_without_delay_ends_the_wait_for_the_next_attempt(rig: Rig) -> None:
+    lease = await one_lease(rig, late_ack=LateAck.ACCEPT, retry_delay_ms=600_000)
+    rig.clock.advance(ms=30_000)
+    await rig.release("orders", lease, delay_ms=0)
+    (again,) = await rig.receive("orders")
+    assert again.message.attempts == 2
+
+
+async def test_a_late_release_does_not_take_a_message_from_its_holder(rig: Rig) -> None:
+    first = await one_lease(rig, late_ack=LateAck.ACCEPT)
+    rig.clock.advance(ms=30_000)
+    (second,) = await rig.receive("orders")
+    with pytest.raises(LeaseLost):
+        await rig.release("orders", first, delay_ms=60_000)
+    await rig.ack("orders", second)
+
+
+async def test_where_late_acks_are_refused_so_are_late_releases(rig: Rig) -> None:
+    lease = await one_lease(rig)
+    rig.clock.advance(ms=30_000)
+    with pytest.raises(LeaseLost):
+        await rig.release("orders", lease, delay_ms=60_000)
+    assert (await rig.counters("orders")).ready_count == 1
 
 
 async def test_a_late_ack_does_not_reach_into_the_dead_letter_queue(rig: Rig) -> None:

@@ -297,7 +297,7 @@ class Model:
             return LeaseLost
         alive = item.state is State.LEASED and item.lease_no == ticket.lease_no and now < item.due_at
         match settlement:
-            case Ack() if alive or self.queues[queue.id].settings.late_ack is LateAck.ACCEPT:
+            case Ack() if alive or self._accepts_late(queue):
                 self._note(item, EventKind.ACKED, now)
                 self.ever[queue.id, "acked"] += 1
                 del self.items[item.seq]
@@ -306,11 +306,20 @@ class Model:
                 self._note(item, EventKind.RELEASED, now)
                 item.attempts -= settlement.untried  # the only way to get an attempt back
                 return Settled(item.seq, item.id, dead=self._fail(item, now, delay_ms=settlement.delay_ms))
+            case Release() if item.state is not State.LEASED and self._accepts_late(queue):
+                self._note(item, EventKind.RELEASED, now)
+                retry_ms = self.queues[queue.id].settings.retry_delay_ms
+                item.due_at = now + (retry_ms if settlement.delay_ms is None else settlement.delay_ms)
+                item.state = State.DELAYED if item.due_at > now else State.READY
+                return Settled(item.seq, item.id)
             case Extend() if alive:
                 item.due_at = now + settlement.lease_ms
                 self._note(item, EventKind.EXTENDED, now)
                 return Settled(item.seq, item.id, expires_at=item.due_at)
         return LeaseLost
+
+    def _accepts_late(self, queue: Queue) -> bool:
+        return self.queues[queue.id].settings.late_ack is LateAck.ACCEPT
 
     # -- look -------------------------------------------------------------------------------------------------
 

@@ -61,17 +61,17 @@ def remove(
 
 
 def put_back(tx: Transaction, queue: Queue, row: Row, *, due_at: int, now: int) -> None:
-    """A leased message becomes ready again, or delayed until `due_at`."""
-    state = State.READY if due_at <= now else State.DELAYED
+    """A message becomes ready again, or delayed until `due_at`."""
+    was, state = row.state, State.READY if due_at <= now else State.DELAYED
     row.state, row.due_at, row.lease_no = state, due_at, own_no(row.lease_no)
     tx.put(row)
-    tx.change(queue.key).shift(State.LEASED, state)
+    tx.change(queue.key).shift(was, state)
     if state is State.READY:
         tx.made_ready(queue.key)
     else:
         tx.due(queue.key, due_at)
     if queue.kind is Kind.FIFO:
-        _touch(tx, queue, row.grp, State.LEASED)
+        _touch(tx, queue, row.grp, was)
 
 
 def bury(tx: Transaction, queue: Queue, directory: Directory, fate: Dead | Expired, row: Row, *, at: int) -> None:

@@ -19,7 +19,7 @@ from couriermq.core.model import (
     State,
 )
 from couriermq.core.receipts import Sealer
-from couriermq.core.retry import Again, after_failure
+from couriermq.core.retry import Again, after_failure, after_late_release
 from couriermq.storage.base import Directory
 from couriermq.storage.postgres.ending import bury, note, note_all, put_back
 from couriermq.storage.postgres.rows import Row
@@ -65,6 +65,8 @@ class Desk:
         alive = row.state is State.LEASED and row.lease_no == token[2] and row.due_at > self._now
         if type(settlement) is Ack:
             return self._ack(row, settlement.note) if alive else self._ack_late(row, settlement)
+        if type(settlement) is Release and not alive:
+            return self._release_late(row, settlement)
         if not alive:
             return LeaseLost(settlement.receipt)
         return self._release(row, settlement) if type(settlement) is Release else self._extend(row, settlement)  # type: ignore[arg-type]
@@ -131,6 +133,19 @@ class Desk:
             return Settled(row.seq, row.id)
         bury(self._tx, self._queue, self._directory, fate, row, at=self._now)
         return Settled(row.seq, row.id, dead=True)
+
+    def _release_late(self, row: Row, order: Release) -> Settled | CourierError:
+        """The lease has ended: whether the wish for a later attempt still counts is the queue's to say."""
+        again = after_late_release(
+            self._queue.settings, is_held=row.state is State.LEASED, now=self._now, delay_ms=order.delay_ms
+        )
+        if again is None:
+            return LeaseLost(order.receipt)
+        self._done.add(row.seq)
+        self._note(EventKind.RELEASED, row, {**(_detail(order) or {}), "late": True})
+        put_back(self._tx, self._queue, row, due_at=again.due_at, now=self._now)
+        self._tx.made_ready(self._queue.key)  # a receiver of this commit must look again: it may have seen it ready
+        return Settled(row.seq, row.id)
 
     def _extend(self, row: Row, order: Extend) -> Settled:
         row.due_at = self._now + order.lease_ms

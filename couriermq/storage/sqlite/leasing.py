@@ -23,7 +23,7 @@ from couriermq.core.model import (
     State,
 )
 from couriermq.core.receipts import Sealer
-from couriermq.core.retry import Again, after_failure
+from couriermq.core.retry import Again, after_failure, after_late_release
 from couriermq.storage.base import Directory
 from couriermq.storage.sqlite.ending import bury, drop_payload, end_delivered, refresh_group
 from couriermq.storage.sqlite.ledger import Tx
@@ -172,6 +172,8 @@ class Desk:
         alive = state == State.LEASED and lease_no == token[2] and due_at > self._now
         if type(settlement) is Ack:
             return self._ack(row, settlement.note) if alive else self._ack_late(row, settlement)
+        if type(settlement) is Release and not alive:
+            return self._release_late(row, settlement)
         if not alive:
             return LeaseLost(settlement.receipt)
         self.flush()
@@ -229,6 +231,20 @@ class Desk:
         )  # fmt: skip
         return Settled(seq, message_id, dead=True)
 
+    def _release_late(self, row: tuple[Any, ...], order: Release) -> Settled | CourierError:
+        """The lease has ended: whether the wish for a later attempt still counts is the queue's to say."""
+        was = State(row[6])
+        again = after_late_release(
+            self._queue.settings, is_held=was is State.LEASED, now=self._now, delay_ms=order.delay_ms
+        )
+        if again is None:
+            return LeaseLost(order.receipt)
+        self.flush()
+        seq, message_id, attempts, size, grp, *_ = self._take(row[0])
+        self._note(EventKind.RELEASED, seq, message_id, attempts, size, {**(_delay(order) or {}), "late": True})
+        put_back(self._tx, self._queue, seq=seq, grp=grp, due_at=again.due_at, now=self._now, was=was)
+        return Settled(seq, message_id)
+
     def _extend(self, row: tuple[Any, ...], order: Extend) -> Settled:
         seq, message_id, attempts, size = row[:4]
         expires_at = self._now + order.lease_ms
@@ -254,18 +270,20 @@ class Desk:
         self._tx.events.note(kind, self._now, self._queue, seq, message_id, attempts, size, self._principal, detail)
 
 
-def put_back(tx: Tx, queue: Queue, *, seq: int, grp: str | None, due_at: int, now: int) -> None:
+def put_back(
+    tx: Tx, queue: Queue, *, seq: int, grp: str | None, due_at: int, now: int, was: State = State.LEASED
+) -> None:
     """A leased message becomes ready again, or delayed until `due_at`."""
     tally = tx.tally(queue.key)
     state = State.READY if due_at <= now else State.DELAYED
     tx.execute(Q.put_back, (int(state), due_at, seq))
-    tally.shift(State.LEASED, state)
+    tally.shift(was, state)
     if state is State.READY:
         tx.made_ready(queue.key)
     else:
         tx.due(tally, due_at)
     if queue.kind is Kind.FIFO:
-        refresh_group(tx, queue, grp, leased=-1)
+        refresh_group(tx, queue, grp, leased=-1 if was is State.LEASED else 0)
 
 
 def _delay(order: Release) -> dict[str, Json] | None:
