@@ -3,11 +3,10 @@
 import re
 from collections.abc import Sequence
 
-import msgspec
-
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Attribute, Attributes, Json, Matcher, Rule, RuleType
 from couriermq.core.parsing import UNREADABLE, whole_number
+from couriermq.core.surrogates import document_of
 
 VALUES = 150
 _STEP = re.compile(r"[^.\[\]]+")
@@ -43,7 +42,7 @@ def _value(name: str, attributes: Attributes, document: Json) -> Attribute | Non
 
 def _document(body: bytes) -> Json:
     try:
-        return msgspec.json.decode(body)
+        return document_of(body)
     except UNREADABLE:
         return None
 

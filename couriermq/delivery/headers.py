@@ -8,6 +8,7 @@ from urllib.parse import quote
 from couriermq import __version__
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Attribute, Message, Secret
+from couriermq.core.surrogates import original, replaced
 from couriermq.delivery.signing import signature
 
 USER_AGENT = f"Courier/{__version__}"
@@ -114,7 +115,7 @@ def event_lines(message: Message, *, tenant: str, queue: str) -> bytes:
 def _event_value(value: Attribute) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return quote(str(value), safe=_EVENT_SAFE)
+    return quote(replaced(original(str(value))), safe=_EVENT_SAFE)
 
 
 def _rfc3339(at: int) -> str:

@@ -89,6 +89,8 @@ class App:
                 lane = self.traffic.route(dialect.name, route.method, route.pattern)
                 endpoint = Endpoint(dialect, route, lane, body_limit=body_limit)
                 self._table.add(route.method, route.pattern, endpoint)
+                if route.trailing_slash:
+                    self._table.add(route.method, route.pattern + "/", endpoint)
         self._prefixes.sort(key=lambda pair: len(pair[0]), reverse=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -130,9 +130,9 @@ class Call:
         self.raw_headers = headers
         self._headers = None
 
-    def json(self, decoder: "msgspec.json.Decoder[T]") -> T:
+    def json(self, decoder: "msgspec.json.Decoder[T]", *, halves: bool = False) -> T:
         """The body as the decoder's type; what does not fit raises MalformedRequest with the place and the reason."""
-        return decode(decoder, self.body, misfit=_misfit)
+        return decode(decoder, self.body, misfit=_misfit, halves=halves)
 
 
 def _misfit(error: msgspec.ValidationError) -> MalformedRequest:
@@ -149,6 +149,7 @@ class Route(msgspec.Struct, frozen=True):
     `body_limit` is in bytes; None stands for the server's own limit, and 0 for a route that takes no body and does not
     read one. GET and HEAD never read one.
     A route that waits (long poll) has its handler cancelled when the client goes away; any other runs to its end.
+    With `trailing_slash` the path may also end in one.
     """
 
     method: str
@@ -157,6 +158,7 @@ class Route(msgspec.Struct, frozen=True):
     public: bool = False
     body_limit: int | None = None
     waits: bool = False
+    trailing_slash: bool = False
 
 
 ANONYMOUS = Principal(id="anonymous", tenant="", scopes=())

@@ -88,7 +88,7 @@ SPLIT = ("storage", "dialects")
 
 PURE = {
     "base64", "binascii", "collections", "cryptography", "dataclasses", "enum", "functools", "hashlib", "hmac",
-    "itertools", "math", "msgspec", "operator", "re", "struct", "threading", "typing",
+    "itertools", "json", "math", "msgspec", "operator", "re", "struct", "threading", "typing",
 }  # fmt: skip
 """All that the core needs from outside: no clock, no dice, no files, no sockets, no threads but for a lock."""
 

@@ -6,6 +6,7 @@ import pytest
 
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Message, Secret, State
+from couriermq.core.surrogates import storable
 from couriermq.delivery.headers import check_headers, event_lines, fixed_lines, message_lines
 
 NOW = 1_700_000_000_500
@@ -28,6 +29,11 @@ def read(text: bytes) -> dict[str, str]:
     parts = text.decode().split("\r\n")
     assert parts.pop() == ""
     return dict(part.split(": ", 1) for part in parts)
+
+
+def test_half_a_character_in_an_attribute_is_replaced_in_its_header() -> None:
+    lines = event_lines(message(attributes={"note": storable("cut \ud83d")}), tenant="t", queue="q")
+    assert b"ce-note: cut %EF%BF%BD\r\n" in lines
 
 
 def test_a_delivery_says_what_it_is_and_proves_whose() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from couriermq.broker import only
 from couriermq.core.errors import BodyTooLarge, CourierError, QueueNotFound
 from couriermq.core.model import Draft, Exchange, Queue
+from couriermq.core.surrogates import has_half
 from couriermq.dialects.anypoint import fallback, limits, place, rights, wire
 from couriermq.dialects.anypoint.asking import reply
 from couriermq.dialects.anypoint.errors import sentence
@@ -15,14 +16,14 @@ from couriermq.web.errors import MalformedRequest
 async def publish_one(call: Call) -> Reply:
     target = _publishable(call)
     message_id = call.params["message"]
-    draft = _draft(call, call.json(wire.MESSAGE), message_id, target, _routed(call, target))
+    draft = _draft(call, call.json(wire.MESSAGE, halves=True), message_id, target, _routed(call, target))
     only(await _send(call, target, [draft]))
     return reply(wire.done(message_id, wire.PUBLISHED), status=201)
 
 
 async def publish_batch(call: Call) -> Reply:
     target = _publishable(call)
-    messages = call.json(wire.MESSAGES)
+    messages = call.json(wire.MESSAGES, halves=True)
     limits.check_count(len(messages), limits.PUBLISH_COUNT)
     message_ids = [_message_id(call, message) for message in messages]
     outcomes = await _send_good(call, target, _drafts(call, messages, message_ids, target))
@@ -42,6 +43,8 @@ def _message_id(call: Call, message: wire.WireMessage) -> str:
     """The publisher names its messages; where it forgot to, the lenient mode does."""
     given = (message.headers or {}).get("messageId")
     if isinstance(given, str) and given:
+        if has_half(given):
+            raise MalformedRequest("headers.messageId holds half of a surrogate pair; send whole characters")
         return given
     if given is None and not place.is_strict(call):
         return call.services.clock.random_bytes(16).hex()

@@ -8,6 +8,7 @@ import msgspec
 
 from couriermq.core.errors import CourierError, Invalid
 from couriermq.core.model import Attribute, Draft, Lease, Message, Queue
+from couriermq.core.surrogates import has_half, json_attributes, json_text, original, storable_attributes, text_bytes
 from couriermq.dialects.anypoint import limits
 from couriermq.dialects.anypoint.dates import http_date
 
@@ -73,13 +74,14 @@ def read_draft(
     wire: WireMessage, *, message_id: str, queue: Queue | None, routed: Iterable[str] = (), trace: str | None = None
 ) -> Draft:
     """The message as the broker takes it; `routed` names the standard headers that routing rules look at."""
-    headers = wire.headers or {}
+    headers = storable_attributes(wire.headers or {})
     attributes: dict[str, Attribute] = {}
     if wire.properties:
         attributes = {name: value for name, value in wire.properties.items() if value is not None}
+        attributes = storable_attributes(attributes)
     _add_headers(attributes, headers, {"messageId": message_id}, routed)
     return Draft(
-        body=wire.body.encode(),
+        body=text_bytes(wire.body),
         content_type=_content_type(attributes),
         attributes=attributes,
         id=limits.check_message_id(message_id),
@@ -127,6 +129,8 @@ def _retention(headers: dict[str, Scalar | None]) -> int | None:
 
 def _group(headers: dict[str, Scalar | None]) -> str | None:
     value = headers.get("messageGroupId")
+    if isinstance(value, str) and has_half(original(value)):
+        raise Invalid("messageGroupId holds half of a surrogate pair; send whole characters")
     return None if value is None or value == "" else limits.check_group(_text(value))
 
 
@@ -170,11 +174,12 @@ def _lease(lease: Lease, visibility: str) -> dict[str, Any]:
     if CUSTOM_HEADERS in properties:
         custom, properties = _split(properties)
     body, properties = _body(message, properties)
-    headers = {**{name: _text(value) for name, value in custom.items()}, **_headers(lease, message)}
+    headers: dict[str, Any] = {**{name: _text(value) for name, value in custom.items()}, **_headers(lease, message)}
     if visibility == NONE or (visibility == CONDITIONAL and message.size > limits.CONDITIONAL_BYTES):
         headers["payloadHidden"] = "true"
         body = ""
-    return {"headers": headers, "properties": properties, "body": body}
+    shown = json_attributes(headers) if custom else headers
+    return {"headers": shown, "properties": json_attributes(properties), "body": body}
 
 
 def _headers(lease: Lease, message: Message) -> dict[str, str]:
@@ -206,12 +211,11 @@ def _split(attributes: dict[str, Attribute]) -> tuple[dict[str, Attribute], dict
     return {name: value for name, value in custom.items() if name not in HEADERS}, properties
 
 
-def _body(message: Message, properties: dict[str, Attribute]) -> tuple[str, dict[str, Attribute]]:
+def _body(message: Message, properties: dict[str, Attribute]) -> tuple[str | msgspec.Raw, dict[str, Attribute]]:
     """The body as a string, and the properties that a reader needs in order to understand it."""
     extra: dict[str, Attribute] = {}
-    try:
-        body = message.body.decode()
-    except UnicodeDecodeError:
+    body = json_text(message.body)
+    if body is None:
         body = base64.b64encode(message.body).decode()
         extra[ENCODING] = "base64"
     if message.content_type != DEFAULT_CONTENT_TYPE and CONTENT_TYPE not in properties:

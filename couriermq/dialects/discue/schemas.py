@@ -14,6 +14,7 @@ import msgspec
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Json, Queue
 from couriermq.core.parsing import NESTING, UNREADABLE, is_too_deep
+from couriermq.core.surrogates import document_of, replaced, text_bytes
 from couriermq.dialects.discue import limits
 
 ANNOTATION = "discue.schema"
@@ -136,7 +137,7 @@ def _refused(place: str, sentence: str) -> Invalid:
 def check_data(schema: Schema, data: str) -> None:
     """Raise Invalid, with the place, for data that the schema does not allow."""
     try:
-        value = msgspec.json.decode(data)
+        value = document_of(text_bytes(data))
     except UNREADABLE:
         raise Invalid("the queue has a schema, and data is not JSON", field="data") from None
     _check_object(value, schema, "data", strict=True)
@@ -181,7 +182,7 @@ def _check_string(value: Json, directives: Schema, place: str) -> None:
     choices, pattern = directives.get("enum"), directives.get("pattern")
     if choices is not None and value not in choices:
         raise _misfit(place, "is none of the allowed values")
-    if pattern is not None and not matches(pattern, value):
+    if pattern is not None and not matches(pattern, replaced(value)):
         raise _misfit(place, "does not match the pattern")
 
 

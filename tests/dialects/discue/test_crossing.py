@@ -60,6 +60,14 @@ async def test_what_anypoint_publishes_is_delivered_with_its_id_and_name(org: Or
     assert (await org.get(f"/queues/{queue_id}/messages/m-1"))["message"]["name"] == "request-1"
 
 
+async def test_half_a_character_is_delivered_as_it_was_sent(org: Organization, receiver: Receiver) -> None:
+    queue_id = await listening(org, receiver)
+    for body in (rb'{"body": {"cut": "\ud83d"}}', rb'{"body": "\ud83d", "content_type": "text"}'):
+        assert (await org.app.request("POST", f"{CLOUDFLARE}/{queue_id}/messages", body=body)).status == 200
+    await receiver.wait(2)
+    assert sorted(receiver.bodies) == [rb'{"cut": "\ud83d"}', b"\xed\xa0\xbd"]
+
+
 async def test_an_exchange_of_anypoint_reaches_the_listeners_of_a_bound_queue(
     org: Organization, receiver: Receiver
 ) -> None:

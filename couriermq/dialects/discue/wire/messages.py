@@ -6,7 +6,7 @@ import msgspec
 
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Attribute, Draft, Json, Message
-from couriermq.core.parsing import UNREADABLE
+from couriermq.core.surrogates import is_json, json_text, text_bytes
 from couriermq.dialects.discue import limits, names
 from couriermq.dialects.discue.wire.answers import path_of
 from couriermq.dialects.discue.wire.reading import Named, read, visible_name
@@ -28,7 +28,7 @@ class NewMessage(msgspec.Struct):
 
 
 def read_message(body: bytes) -> NewMessage:
-    order = read(_order, body)
+    order = read(_order, body, halves=True)
     if order.data is None:
         raise Invalid("a message needs data, a string", field="data")
     name = order.called
@@ -45,18 +45,14 @@ def read_name(body: bytes) -> str | None:
 
 
 def draft_of(new: NewMessage, *, message_id: str, trace: str | None) -> Draft:
-    body = new.data.encode()
+    body = text_bytes(new.data)
     attributes: dict[str, Attribute] = {} if new.name is None else {names.ATTRIBUTE: new.name}
     return Draft(body=body, content_type=content_type(body), attributes=attributes, id=message_id, trace=trace)
 
 
 def content_type(body: bytes) -> str:
     """What a receiver is told that the data is."""
-    try:
-        msgspec.json.decode(body, type=msgspec.Raw)
-    except UNREADABLE:
-        return TEXT_TYPE
-    return JSON_TYPE
+    return JSON_TYPE if is_json(body) else TEXT_TYPE
 
 
 # -- out ------------------------------------------------------------------------------------------------------
@@ -95,7 +91,5 @@ def write_message(message: Message, name: str, deliveries: Sequence[Delivery]) -
 
 def write_body(body: bytes, kind: str) -> dict[str, Json]:
     """A string where it is one; bytes that another dialect has sent are shown in base64."""
-    try:
-        return {"data": body.decode(), "content_type": kind}
-    except UnicodeDecodeError:
-        return {"data_base64": body, "content_type": kind}
+    text = json_text(body)
+    return {"data_base64" if text is None else "data": body if text is None else text, "content_type": kind}

@@ -16,9 +16,9 @@ T = TypeVar("T")
 JSON = "application/json"
 
 
-def read(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
+def read(decoder: "msgspec.json.Decoder[T]", body: bytes, *, halves: bool = False) -> T:
     """The body as the decoder's type: 400 for what is no JSON, 422 for the wrong JSON; no body is an empty object."""
-    return decode(decoder, body if body.strip() else b"{}", misfit=_misfit)
+    return decode(decoder, body if body.strip() else b"{}", misfit=_misfit, halves=halves)
 
 
 def _misfit(error: msgspec.ValidationError) -> Invalid:

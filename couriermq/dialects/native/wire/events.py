@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from couriermq.core.events import Entry
 from couriermq.core.limits import WAIT_MS
 from couriermq.core.model import Json
+from couriermq.core.surrogates import json_attributes
 from couriermq.dialects.native import limits
 from couriermq.dialects.native.wire.reading import Order
 
@@ -146,6 +147,8 @@ def write_event(entry: Entry) -> Event:
 
 
 def _write_detail(detail: dict[str, Json] | None) -> dict[str, Json] | None:
+    if detail and isinstance(attributes := detail.get("attributes"), dict):
+        detail = {**detail, "attributes": json_attributes(attributes)}
     if not detail or not any(type(value) is bytes for value in detail.values()):
         return detail
     return {f"{name}_base64" if type(value) is bytes else name: value for name, value in detail.items()}

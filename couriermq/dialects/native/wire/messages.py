@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from couriermq.core import limits, model
 from couriermq.core.errors import BatchTooLarge, CourierError, Invalid
 from couriermq.core.model import Attribute, Draft
+from couriermq.core.surrogates import has_half, json_attributes, json_text, storable_attributes, text_bytes
 from couriermq.dialects.native.errors import Problem, problem_of
 from couriermq.dialects.native.wire.reading import Order
 
@@ -103,14 +104,14 @@ class Message(msgspec.Struct, gc=False):
     id: str
     state: Annotated[str, Meta(extra_json_schema={"enum": ["delayed", "ready", "leased"]})]
     content_type: str
-    attributes: dict[str, Attribute]
+    attributes: dict[str, Attribute] | Raw
     attempts: int
     sent_at: int
     entered_at: int
     due_at: int
     discard_at: int
     size: int
-    body: str | UnsetType = UNSET
+    body: str | Raw | UnsetType = UNSET
     body_base64: bytes | UnsetType = UNSET
     group: str | UnsetType = UNSET
     trace: str | UnsetType = UNSET
@@ -154,13 +155,14 @@ def trace_of(header: str | None) -> str | None:
 def draft_of(new: NewMessage, trace: str | None) -> Draft:
     """The message in our words; raises Invalid unless it has exactly one body."""
     if new.body is not UNSET and new.body_base64 is UNSET and new.json is UNSET:
-        body, content_type = new.body.encode(), TEXT
+        body, content_type = text_bytes(new.body), TEXT
     else:
         body, content_type = _other_body(new)
+    _check_labels(new)
     return Draft(
         body=body,
         content_type=new.content_type or content_type,
-        attributes=new.attributes,
+        attributes=storable_attributes(new.attributes),
         id=new.id,
         delay_ms=new.delay_ms,
         retention_ms=new.retention_ms,
@@ -170,6 +172,14 @@ def draft_of(new: NewMessage, trace: str | None) -> Draft:
     )
 
 
+def _check_labels(new: NewMessage) -> None:
+    """Only bodies and attributes may hold half of a surrogate pair: the rest is looked up or stands in headers."""
+    for field in ("id", "group", "dedup_id", "content_type"):
+        value = getattr(new, field)
+        if value is not None and has_half(value):
+            raise Invalid(f"{field} holds half of a surrogate pair; send whole characters", field=field)
+
+
 def _other_body(new: NewMessage) -> tuple[bytes, str]:
     if (new.body is not UNSET) + (new.body_base64 is not UNSET) + (new.json is not UNSET) != 1:
         raise Invalid("a message has exactly one of body, body_base64 and json", field="body")
@@ -177,7 +187,7 @@ def _other_body(new: NewMessage) -> tuple[bytes, str]:
         return _json_text(new.json), JSON
     assert new.body_base64 is not UNSET
     try:
-        return a2b_base64(new.body_base64, strict_mode=True), BYTES
+        return a2b_base64(new.body_base64.encode("ascii"), strict_mode=True), BYTES
     except (NotBase64, ValueError):
         raise Invalid("body_base64 is not base64", field="body_base64") from None
 
@@ -223,26 +233,21 @@ def write_page(page: model.Page, name_of: NameOf) -> Messages:
 
 def write_message(message: model.Message, name_of: NameOf) -> Message:
     body = message.body
-    text: str | UnsetType = UNSET
-    raw: bytes | UnsetType = UNSET
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        raw = body
+    text = json_text(body)
     return Message(
         message.seq,
         message.id,
         STATES[message.state],
         message.content_type,
-        message.attributes,
+        json_attributes(message.attributes),
         message.attempts,
         message.sent_at,
         message.entered_at,
         message.due_at,
         message.discard_at,
         len(body),
-        text,
-        raw,
+        UNSET if text is None else text,
+        body if text is None else UNSET,
         UNSET if message.group is None else message.group,
         UNSET if message.trace is None else message.trace,
         UNSET if message.death is None else _write_death(message.death, name_of),

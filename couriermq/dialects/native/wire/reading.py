@@ -20,9 +20,9 @@ class Order(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What every request body descends from: a field that we do not know is an error, not a misunderstanding."""
 
 
-def read(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
+def read(decoder: "msgspec.json.Decoder[T]", body: bytes, *, halves: bool = False) -> T:
     """The body as the decoder's type; raises Invalid that names the field, or MalformedRequest when it is not JSON."""
-    return decode(decoder, body, misfit=misfit)
+    return decode(decoder, body, misfit=misfit, halves=halves)
 
 
 def read_optional(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
