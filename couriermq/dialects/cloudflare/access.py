@@ -1,9 +1,11 @@
 """Whose account it is, which queue is meant, and whether the caller may: asked before anything is read or said."""
 
 from couriermq.auth.principal import Principal
+from couriermq.catalog import Catalog
 from couriermq.core import limits
 from couriermq.core.errors import Forbidden, QueueNotFound, TenantNotFound
 from couriermq.core.model import USES, Action, Queue
+from couriermq.dialects.cloudflare import ids
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.web.call import Call
 
@@ -33,28 +35,35 @@ def tenant_of(call: Call) -> str:
     return tenant
 
 
-def queue_of(call: Call, action: Action | None) -> Queue:
-    """The queue by its id or its name; without an action, any right on it lets the caller see it."""
+def is_legacy(call: Call) -> bool:
+    """Whether the call came by the first form of the API."""
+    return call.path.startswith(f"/client/v4/accounts/{call.params['account_id']}/workers/")
+
+
+def queue_of(call: Call, *actions: Action | None) -> Queue:
+    """The queue by its id or its name, for a caller that may do one of the actions; None stands for any of them."""
     tenant, asked = tenant_of(call), call.params["queue_id"]
     if not limits.NAME.fullmatch(asked):
         raise Refused(Code.QUEUE_ID_MALFORMED, f"{asked[:80]!r} is neither the id nor the name of a queue")
-    return named_queue(call, tenant, asked, action)
+    return named_queue(call, tenant, asked, *actions)
 
 
-def named_queue(call: Call, tenant: str, asked: str, action: Action | None) -> Queue:
+def named_queue(call: Call, tenant: str, asked: str, *actions: Action | None) -> Queue:
     """What the caller calls a queue; who has no right on it does not learn whether it exists."""
-    actions = USES if action is None else (action,)
+    named = [action for action in actions if action is not None]
+    wanted, verb = (named, None) if named else (USES, "see")
     try:
-        queue = call.services.catalog.queue(tenant, asked)
+        queue = _found(call.services.catalog, tenant, asked)
     except QueueNotFound:
-        call.principal.require_on(asked, None, *actions, verb=_verb(action))
+        call.principal.require_on(asked, None, *wanted, verb=verb)
         raise
-    call.principal.require_on(asked, queue, *actions, verb=_verb(action))
+    call.principal.require_on(asked, queue, *wanted, verb=verb)
     return queue
 
 
-def _verb(action: Action | None) -> str | None:
-    return "see" if action is None else None
+def _found(catalog: Catalog, tenant: str, asked: str) -> Queue:
+    """By its alias, else by its id or name as every dialect knows it."""
+    return catalog.queue_of_alias(tenant, ids.DIALECT, asked) or catalog.queue(tenant, asked)
 
 
 def sees(principal: Principal, queue: Queue) -> bool:

@@ -8,13 +8,14 @@ import msgspec
 from couriermq.clock import mint_id
 from couriermq.core.errors import AlreadyExists, QueueNotFound
 from couriermq.core.model import Action, Json, Queue, QueueSettings
-from couriermq.dialects.cloudflare.access import named_queue, queue_of
+from couriermq.dialects.cloudflare.access import is_legacy, named_queue, queue_of
+from couriermq.dialects.cloudflare.ids import is_same
 from couriermq.dialects.cloudflare.limits import DEFAULT_RETRIES, NEW_QUEUE, PER_PAGE_MOST
 from couriermq.dialects.cloudflare.queues import name_of, new_queue
 from couriermq.dialects.cloudflare.wire import consumers as wire
 from couriermq.dialects.cloudflare.wire.envelope import ok, page
 from couriermq.dialects.cloudflare.wire.fields import CONSUMER
-from couriermq.dialects.cloudflare.wire.queues import JURISDICTION, check_name, cut
+from couriermq.dialects.cloudflare.wire.queues import check_name, cut, jurisdiction_of
 from couriermq.web.call import Call, Reply
 
 FRESH: dict[str, Any] = {field.ours: getattr(NEW_QUEUE, field.ours) for field in CONSUMER} | {
@@ -25,7 +26,7 @@ FRESH: dict[str, Any] = {field.ours: getattr(NEW_QUEUE, field.ours) for field in
 
 async def list_consumers(call: Call) -> Reply:
     queue = queue_of(call, None)
-    consumer = wire.write_consumer(queue, name_of=name_of(call))
+    consumer = wire.write_consumer(queue, name_of=name_of(call), legacy=is_legacy(call))
     return page(*cut([] if consumer is None else [consumer], 1, PER_PAGE_MOST))
 
 
@@ -60,7 +61,7 @@ async def replace_consumer(call: Call) -> Reply:
 
     def free_or_same(present: Queue) -> None:
         old = wire.consumer_of(present)
-        if old is not None and old.id != consumer_id:
+        if old is not None and not is_same(consumer_id, old.id):
             raise wire.second_consumer(present)
 
     return await _put(
@@ -97,7 +98,8 @@ async def _put(
 
     def kept(present: dict[str, Json]) -> dict[str, Json]:
         old = wire.consumer_in(present)
-        consumer = wire.Consumer(id=consumer_id, created_at=old.created_at if old else now, **change.fields)
+        known_id, created_at = (old.id, old.created_at) if old else (consumer_id, now)
+        consumer = wire.Consumer(id=known_id, created_at=created_at, **change.fields)
         return present | {wire.ANNOTATION: msgspec.to_builtins(consumer)}
 
     changed = await call.services.catalog.change_queue(
@@ -124,21 +126,23 @@ async def _dead_letter_queue(call: Call, queue: Queue, name: str | None) -> dict
         target = await _created(call, queue, check_name(name))
     if target.id == queue.id:
         raise wire.dead_letters_to_itself(queue.name)
+    if jurisdiction_of(target) != jurisdiction_of(queue):
+        raise wire.other_jurisdiction(target.name, jurisdiction_of(target), jurisdiction_of(queue))
     return {"dead_letter_queue": target.id}
 
 
 async def _created(call: Call, queue: Queue, name: str) -> Queue:
     try:
-        return await new_queue(call, queue.tenant, name, {}, queue.annotations.get(JURISDICTION))
+        return await new_queue(call, queue.tenant, name, {}, jurisdiction_of(queue))
     except AlreadyExists:  # another call has just created it
         return named_queue(call, queue.tenant, name, Action.MANAGE)
 
 
 def _present(call: Call, queue: Queue) -> None:
     consumer, consumer_id = wire.consumer_of(queue), call.params["consumer_id"]
-    if consumer is None or consumer.id != consumer_id:
+    if consumer is None or not is_same(consumer_id, consumer.id):
         raise wire.no_consumer(consumer_id)
 
 
 def _written(call: Call, queue: Queue) -> Reply:
-    return ok(wire.write_consumer(queue, name_of=name_of(call)))
+    return ok(wire.write_consumer(queue, name_of=name_of(call), legacy=is_legacy(call)))

@@ -49,7 +49,7 @@ class Cloudflare:
 
 
 def _code(answer: Answer, error: CourierError, call: Call) -> int:
-    if isinstance(error, RequestTooLarge) and call.path.endswith("/batch"):
+    if isinstance(error, RequestTooLarge) and call.path.rstrip("/").endswith("/batch"):
         return Code.BATCH_SIZE_OUT_OF_BOUNDS
     if _binding(call) and answer.code == Code.AUTHENTICATION:
         return Code.UNAUTHORIZED
@@ -63,7 +63,8 @@ def _binding(call: Call) -> bool:
 
 def _below_queue(call: Call) -> list[str]:
     """What follows `/client/v4/accounts/{account}/queues/{queue}`; a call that found no route has no parameters."""
-    return call.path.split("/")[7:]
+    segments = call.path.split("/")
+    return segments[8:] if segments[5:6] == ["workers"] else segments[7:]
 
 
 def _told(

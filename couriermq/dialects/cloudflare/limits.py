@@ -2,6 +2,7 @@
 
 import re
 
+from couriermq.core.limits import RESPONSE_BYTES
 from couriermq.core.model import DAY, HOUR, SECOND, LateAck, QueueSettings
 
 MESSAGE_BYTES = 128_000
@@ -9,7 +10,6 @@ BATCH_BYTES = 256_000
 BATCH_COUNT = 100
 PULL_COUNT = 100
 PULL_DEFAULT = 5
-SETTLE_COUNT = 1_000
 REF_COUNT = 1_000
 
 DELAY_S = 86_400
@@ -25,6 +25,8 @@ CONSUMER_CONCURRENCY = 250
 PUSH_REQUEST_BYTES = 6 * MESSAGE_BYTES + 4_096
 BATCH_REQUEST_BYTES = 6 * BATCH_BYTES + 65_536
 CONTROL_REQUEST_BYTES = 1_048_576
+ACK_REQUEST_BYTES = 6 * RESPONSE_BYTES + CONTROL_REQUEST_BYTES
+"""An ack may repeat the whole answer to a pull: clients send the messages back as they got them."""
 
 QUEUE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 

@@ -2,10 +2,12 @@
 
 from couriermq.broker import Filter
 from couriermq.core.errors import CourierError
-from couriermq.core.model import Action, Draft, Message, Queue, Settlement, State
+from couriermq.core.limits import BATCH_COUNT
+from couriermq.core.model import Ack, Action, Draft, Message, Queue, Release, State
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.access import queue_of
 from couriermq.dialects.cloudflare.errors import Code, Refused
+from couriermq.dialects.cloudflare.ids import queue_id
 from couriermq.dialects.cloudflare.wire import pull as pull_wire
 from couriermq.dialects.cloudflare.wire import push as push_wire
 from couriermq.dialects.cloudflare.wire import settle as settle_wire
@@ -56,7 +58,8 @@ def _pullable(queue: Queue) -> int:
             Code.NONE,
             "messages cannot be pulled unless http_pull mode is enabled",
             status=405,
-            hint=f"create a consumer of type http_pull for queue {queue.name!r}: POST …/queues/{queue.id}/consumers",
+            hint=f"create a consumer of type http_pull for queue {queue.name!r}: "
+            f"POST …/queues/{queue_id(queue)}/consumers",
         )
     return consumer.batch_size or limits.PULL_DEFAULT
 
@@ -68,13 +71,16 @@ def _json_plain(call: Call) -> bool:
 async def ack(call: Call) -> Reply:
     queue = queue_of(call, Action.RECEIVE)
     acks, retries = settle_wire.read_ack(call.body)
-    settlements: list[Settlement] = [*acks, *retries]
-    outcomes = await call.services.broker.settle(queue, settlements, principal=call.principal.id) if settlements else []
-    return ok(settle_wire.write_ack(acks, outcomes[: len(acks)], retries, outcomes[len(acks) :]))
+    settlements: list[Ack | Release] = [*acks, *retries]
+    tally = settle_wire.AckTally()
+    for start in range(0, len(settlements), BATCH_COUNT):
+        chunk = settlements[start : start + BATCH_COUNT]
+        tally.add(chunk, await call.services.broker.settle(queue, chunk, principal=call.principal.id))
+    return ok(tally.write())
 
 
 async def peek(call: Call) -> Reply:
-    queue = queue_of(call, Action.BROWSE)
+    queue = queue_of(call, Action.BROWSE, Action.RECEIVE)
     limit = pull_wire.read_peek(call.body)
     sealer = call.services.sealer
     seen = [(message, sealer.ref(queue.key, message.seq)) for message in await _waiting(call, queue, limit)]

@@ -12,7 +12,7 @@ from couriermq.dialects.cloudflare.openapi_schemas import SCHEMAS, Schema, array
 DESCRIPTION = """\
 Cloudflare Queues as Courier speaks it. Every answer is an envelope, `{success, errors, messages, result}`, with
 `result_info` around lists; the binding routes answer as the Workers runtime expects and need no envelope.
-A queue is named by its id or, unlike at the vendor, by its name.
+Ids are 32 hex digits. A queue is named by its id or, unlike at the vendor, by its name; a path may end in a slash.
 """
 
 NAME: Schema = {"name": "name", "in": "query", "schema": array({"type": "string"}), "description": "Exactly this name."}
@@ -22,7 +22,7 @@ ORDER: Schema = {"name": "order", "in": "query", "schema": {"enum": ["created_at
 DIRECTION: Schema = {"name": "direction", "in": "query", "schema": {"enum": ["asc", "desc"]}}
 QUEUE_ID: Schema = {"name": "queue_id", "in": "query", "schema": {"type": "string"}}
 FORMAT: Schema = {"name": "X-Msg-Fmt", "in": "header", "schema": {"enum": ["text", "json", "bytes", "v8"]}}
-DELAY: Schema = {"name": "X-Msg-Delay-Secs", "in": "header", "schema": {"type": "number"}}
+DELAY: Schema = {"name": "X-Msg-Delay-Secs", "in": "header", "schema": {"type": "integer", "minimum": 0}}
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -51,10 +51,6 @@ OPERATIONS = (
         "PurgeRefsResult",
     ),
     Operation("GET", routes.QUEUES, "list_queues", "List queues", None, "[Queue]", parameters=(NAME, PAGE, PER_PAGE)),
-    Operation(
-        "GET", routes.ACCOUNT + "/workers/queues", "list_queues_legacy", "List queues at the old path", None, "[Queue]",
-        parameters=(NAME, PAGE, PER_PAGE),
-    ),
     Operation("POST", routes.QUEUES, "create_queue", "Create a queue", "QueueRequest", "Queue"),
     Operation("GET", routes.QUEUE, "get_queue", "Read a queue", None, "Queue"),
     Operation("PUT", routes.QUEUE, "update_queue", "Replace a queue's settings", "QueueRequest", "Queue"),
@@ -80,6 +76,34 @@ OPERATIONS = (
               "Subscription"),
     Operation("DELETE", routes.SUBSCRIPTION, "delete_subscription", "Delete an event subscription", None,
               "Subscription"),
+    Operation(
+        "GET", routes.LEGACY_QUEUES, "list_queues_legacy", "List queues at the old path", None, "[Queue]",
+        parameters=(NAME, PAGE, PER_PAGE),
+    ),
+    Operation("POST", routes.LEGACY_QUEUES, "create_queue_legacy", "Create a queue at the old path", "QueueRequest",
+              "Queue"),
+    Operation("GET", routes.LEGACY_QUEUE, "get_queue_legacy", "Read a queue at the old path", None, "Queue"),
+    Operation("PUT", routes.LEGACY_QUEUE, "rename_queue_legacy", "Rename a queue at the old path", "QueueRequest",
+              "Queue"),
+    Operation("DELETE", routes.LEGACY_QUEUE, "delete_queue_legacy", "Delete a queue at the old path"),
+    Operation("GET", routes.LEGACY_CONSUMERS, "list_consumers_legacy", "List the consumers at the old path", None,
+              "[Consumer]"),
+    Operation("POST", routes.LEGACY_CONSUMERS, "create_consumer_legacy", "Create the consumer at the old path",
+              "LegacyConsumerRequest", "Consumer"),
+    Operation("GET", routes.LEGACY_CONSUMER, "get_consumer_legacy", "Read a consumer by the name of its script", None,
+              "Consumer"),
+    Operation("PUT", routes.LEGACY_CONSUMER, "update_consumer_legacy", "Replace or create a consumer by its script",
+              "LegacyConsumerRequest", "Consumer"),
+    Operation("DELETE", routes.LEGACY_CONSUMER, "delete_consumer_legacy", "Delete a consumer by its script"),
+    Operation("GET", routes.PREFIX + "/user", "get_user", "Read who calls", None, "User"),
+    Operation("GET", routes.PREFIX + "/user/tokens/verify", "verify_token", "Check the caller's token", None, "Token"),
+    Operation("GET", routes.PREFIX + "/accounts", "list_accounts", "List the caller's accounts", None, "[Account]",
+              parameters=(NAME, PAGE, PER_PAGE)),
+    Operation("GET", routes.ACCOUNT, "get_account", "Read an account", None, "Account"),
+    Operation("GET", routes.ACCOUNT + "/tokens/verify", "verify_account_token", "Check the caller's token", None,
+              "Token"),
+    Operation("GET", routes.PREFIX + "/memberships", "list_memberships", "List the caller's memberships", None,
+              "[Membership]", parameters=(PAGE, PER_PAGE)),
 )  # fmt: skip
 
 BINDING_OPERATIONS = (

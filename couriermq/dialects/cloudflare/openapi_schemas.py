@@ -11,7 +11,8 @@ STRING: Schema = {"type": "string"}
 BOOLEAN: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 INSTANT: Schema = {"type": "string", "format": "date-time"}
-ID: Schema = {"type": "string", "maxLength": 32}
+ID: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+ANY_ID: Schema = {"type": "string", "description": "The 32 hex digits of an answer, an id of Courier, or a name."}
 
 
 def ref(name: str) -> Schema:
@@ -30,19 +31,15 @@ def array(items: Schema, **more: Any) -> Schema:
     return {"type": "array", "items": items, **more}
 
 
-def between(low: int, high: int, description: str, kind: str = "integer") -> Schema:
-    return {"type": kind, "minimum": low, "maximum": high, "description": description}
-
-
-def number(low: int, high: int, description: str) -> Schema:
-    return between(low, high, description, "number")
+def between(low: int, high: int, description: str) -> Schema:
+    return {"type": "integer", "minimum": low, "maximum": high, "description": description}
 
 
 def said(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description}
 
 
-DELAY = number(0, limits.DELAY_S, "Seconds to wait before the message may be delivered; 0 cancels the queue's delay.")
+DELAY = between(0, limits.DELAY_S, "Seconds to wait before the message may be delivered; 0 cancels the queue's delay.")
 LEASE = between(0, limits.LEASE_MS, "Milliseconds for which a pulled message is the caller's alone.")
 BATCH_SIZE = between(1, limits.PULL_COUNT, "How many messages at most.")
 
@@ -103,7 +100,7 @@ MESSAGES = {
     },
     "PulledMessage": shape(
         "id body attempts timestamp_ms metadata lease_id",
-        id=STRING,
+        id=ID,
         body=said(STRING, "Text and JSON as they are, anything else as base64."),
         attempts=said(COUNT, "Deliveries so far, this one included."),
         timestamp_ms=COUNT,
@@ -136,7 +133,7 @@ MESSAGES = {
         messages=array(
             shape(
                 "id body attempts timestamp_ms metadata ref",
-                id=STRING,
+                id=ID,
                 body=STRING,
                 attempts=COUNT,
                 timestamp_ms=COUNT,
@@ -153,9 +150,9 @@ MESSAGES = {
 
 QUEUES = {
     "QueueSettings": shape(
-        delivery_delay=number(0, limits.DELAY_S, "Seconds that a new message waits."),
+        delivery_delay=between(0, limits.DELAY_S, "Seconds that a new message waits."),
         delivery_paused=BOOLEAN,
-        message_retention_period=number(*limits.RETENTION_S, "Seconds after which a message is dropped."),
+        message_retention_period=between(*limits.RETENTION_S, "Seconds after which a message is dropped."),
     ),
     "QueueName": {"type": "string", "pattern": f"^{limits.QUEUE_NAME.pattern}$"},
     "QueueRequest": shape(
@@ -166,7 +163,7 @@ QUEUES = {
     "Queue": shape(
         "queue_id queue_name created_on modified_on producers producers_total_count consumers consumers_total_count "
         "settings",
-        queue_id=ID,
+        queue_id=said(STRING, "32 hex digits, or the alias that the queue has for this API."),
         queue_name=said(STRING, "A queue made by another dialect may have a name that could not be made here."),
         created_on=INSTANT,
         modified_on=INSTANT,
@@ -197,21 +194,34 @@ CONSUMERS = {
         settings=shape(
             batch_size=between(1, limits.CONSUMER_BATCH, "How many messages a pull gets unless it says."),
             max_retries=between(0, limits.RETRIES, "Deliveries after the first before a message is dead."),
-            retry_delay=number(0, limits.DELAY_S, "Seconds before a message is tried again."),
+            retry_delay=between(0, limits.DELAY_S, "Seconds before a message is tried again."),
             visibility_timeout_ms=LEASE,
             max_concurrency={"type": ["integer", "null"], "minimum": 1, "maximum": limits.CONSUMER_CONCURRENCY},
             max_wait_time_ms=between(0, limits.CONSUMER_WAIT_MS, "Kept for worker consumers."),
         ),
     ),
+    "LegacyConsumerRequest": shape(
+        service=said(STRING, "The name of the script; that of the path stands for it."),
+        script_name=STRING,
+        environment=STRING,
+        dead_letter_queue=STRING,
+        settings=shape(
+            batch_size=between(1, limits.CONSUMER_BATCH, "How many messages a batch has."),
+            max_retries=between(0, limits.RETRIES, "Deliveries after the first before a message is dead."),
+            max_wait_time_ms=between(0, limits.CONSUMER_WAIT_MS, "Kept for worker consumers."),
+        ),
+    ),
     "Consumer": shape(
-        "consumer_id type queue_name created_on dead_letter_queue settings",
-        consumer_id=STRING,
+        "consumer_id type queue_id queue_name created_on dead_letter_queue settings",
+        consumer_id=ID,
         type={"enum": ["http_pull", "worker"]},
+        queue_id=STRING,
         queue_name=STRING,
         created_on=INSTANT,
         dead_letter_queue=STRING,
         script_name=STRING,
         script=STRING,
+        service=said(STRING, "The script again, at the old paths only."),
         environment=STRING,
         settings=shape(
             "batch_size max_retries retry_delay",
@@ -226,7 +236,7 @@ CONSUMERS = {
 }
 
 _SOURCE: Schema = {"type": "object", "properties": {"type": {"enum": list(EVENTS)}}, "required": ["type"]}
-_DESTINATION = shape("queue_id type", queue_id=ID, type={"const": QUEUE_DESTINATION})
+_DESTINATION = shape("queue_id type", queue_id=ANY_ID, type={"const": QUEUE_DESTINATION})
 
 SUBSCRIPTIONS = {
     "SubscriptionRequest": shape(
@@ -242,7 +252,7 @@ SUBSCRIPTIONS = {
     ),
     "Subscription": shape(
         "id created_at modified_at name enabled source destination events",
-        id=STRING,
+        id=ID,
         created_at=INSTANT,
         modified_at=INSTANT,
         name=STRING,
@@ -276,4 +286,20 @@ BINDING = {
     ),
 }
 
-SCHEMAS: dict[str, Schema] = ENVELOPE | MESSAGES | QUEUES | CONSUMERS | SUBSCRIPTIONS | BINDING
+ACCOUNTS = {
+    "Token": shape("id status", id=ID, status={"const": "active"}, expires_on=INSTANT),
+    "User": shape("id email username", id=ID, email=STRING, username=STRING),
+    "Account": shape(
+        "id name type created_on", id=ID, name=STRING, type=STRING, created_on=INSTANT, settings={"type": "object"}
+    ),
+    "Membership": shape(
+        "id status account roles permissions",
+        id=ID,
+        status={"const": "accepted"},
+        account=ref("Account"),
+        roles=array(STRING),
+        permissions={"type": "object", "additionalProperties": shape("read write", read=BOOLEAN, write=BOOLEAN)},
+    ),
+}
+
+SCHEMAS: dict[str, Schema] = ENVELOPE | MESSAGES | QUEUES | CONSUMERS | SUBSCRIPTIONS | BINDING | ACCOUNTS

@@ -7,7 +7,7 @@ import msgspec
 
 from couriermq.core.errors import RecordNotFound
 from couriermq.core.model import Action, Queue
-from couriermq.dialects.cloudflare.access import queue_of, sees, tenant_of
+from couriermq.dialects.cloudflare.access import is_legacy, queue_of, sees, tenant_of
 from couriermq.dialects.cloudflare.limits import NEW_QUEUE
 from couriermq.dialects.cloudflare.wire import queues as wire
 from couriermq.dialects.cloudflare.wire import subscriptions
@@ -29,7 +29,8 @@ async def list_queues(call: Call) -> Reply:
         if (names is None or queue.name in names) and sees(call.principal, queue)
     ]
     shown, info = wire.cut(queues, number, per_page)
-    return page([wire.write_queue(queue, name_of=name_of(call)) for queue in shown], info)
+    legacy = is_legacy(call)
+    return page([wire.write_queue(queue, name_of=name_of(call), legacy=legacy) for queue in shown], info)
 
 
 async def create_queue(call: Call) -> Reply:
@@ -100,12 +101,12 @@ async def delete_queue(call: Call) -> Reply:
 
 
 async def get_metrics(call: Call) -> Reply:
-    queue = queue_of(call, Action.STATS)
+    queue = queue_of(call, Action.STATS, Action.MANAGE)
     return ok(write_metrics(await call.services.broker.counters(queue)))
 
 
 def written(call: Call, queue: Queue) -> Reply:
-    return ok(wire.write_queue(queue, name_of=name_of(call)))
+    return ok(wire.write_queue(queue, name_of=name_of(call), legacy=is_legacy(call)))
 
 
 def name_of(call: Call) -> Callable[[str], str]:

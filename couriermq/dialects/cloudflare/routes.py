@@ -2,7 +2,17 @@
 
 from collections.abc import Sequence
 
-from couriermq.dialects.cloudflare import binding, consumers, limits, messages, purges, queues, subscriptions
+from couriermq.dialects.cloudflare import (
+    accounts,
+    binding,
+    consumers,
+    legacy,
+    limits,
+    messages,
+    purges,
+    queues,
+    subscriptions,
+)
 from couriermq.web.call import Handler, Route
 
 PREFIX = "/client/v4"
@@ -15,10 +25,21 @@ CONSUMER = CONSUMERS + "/{consumer_id}"
 SUBSCRIPTIONS = ACCOUNT + "/event_subscriptions/subscriptions"
 SUBSCRIPTION = SUBSCRIPTIONS + "/{subscription_id}"
 BINDING = QUEUE + "/binding"
+LEGACY_QUEUES = ACCOUNT + "/workers/queues"
+LEGACY_QUEUE = LEGACY_QUEUES + "/{queue_id}"
+LEGACY_CONSUMERS = LEGACY_QUEUE + "/consumers"
+LEGACY_CONSUMER = LEGACY_CONSUMERS + "/{consumer_id}"
 
 
 def routes() -> Sequence[Route]:
-    return (*_message_routes(), *_queue_routes(), *_consumer_routes(), *_subscription_routes())
+    return (
+        *_message_routes(),
+        *_queue_routes(),
+        *_consumer_routes(),
+        *_subscription_routes(),
+        *_legacy_routes(),
+        *_account_routes(),
+    )
 
 
 def _message_routes() -> list[Route]:
@@ -26,7 +47,7 @@ def _message_routes() -> list[Route]:
         _route("POST", MESSAGES, messages.push, limits.PUSH_REQUEST_BYTES),
         _route("POST", MESSAGES + "/batch", messages.push_batch, limits.BATCH_REQUEST_BYTES),
         _route("POST", MESSAGES + "/pull", messages.pull),
-        _route("POST", MESSAGES + "/ack", messages.ack),
+        _route("POST", MESSAGES + "/ack", messages.ack, limits.ACK_REQUEST_BYTES),
         _route("POST", MESSAGES + "/peek", messages.peek),
         _route("POST", MESSAGES + "/preview", messages.peek),
         _route("POST", MESSAGES + "/purge", messages.purge),
@@ -39,7 +60,6 @@ def _message_routes() -> list[Route]:
 def _queue_routes() -> list[Route]:
     return [
         _route("GET", QUEUES, queues.list_queues),
-        _route("GET", ACCOUNT + "/workers/queues", queues.list_queues),
         _route("POST", QUEUES, queues.create_queue),
         _route("GET", QUEUE, queues.get_queue),
         _route("PUT", QUEUE, queues.replace_queue),
@@ -71,5 +91,31 @@ def _subscription_routes() -> list[Route]:
     ]
 
 
+def _legacy_routes() -> list[Route]:
+    return [
+        _route("GET", LEGACY_QUEUES, queues.list_queues),
+        _route("POST", LEGACY_QUEUES, queues.create_queue),
+        _route("GET", LEGACY_QUEUE, queues.get_queue),
+        _route("PUT", LEGACY_QUEUE, queues.edit_queue),
+        _route("DELETE", LEGACY_QUEUE, queues.delete_queue),
+        _route("GET", LEGACY_CONSUMERS, consumers.list_consumers),
+        _route("POST", LEGACY_CONSUMERS, legacy.create_consumer),
+        _route("GET", LEGACY_CONSUMER, legacy.get_consumer),
+        _route("PUT", LEGACY_CONSUMER, legacy.replace_consumer),
+        _route("DELETE", LEGACY_CONSUMER, legacy.delete_consumer),
+    ]
+
+
+def _account_routes() -> list[Route]:
+    return [
+        _route("GET", PREFIX + "/user", accounts.get_user),
+        _route("GET", PREFIX + "/user/tokens/verify", accounts.verify_token),
+        _route("GET", PREFIX + "/accounts", accounts.list_accounts),
+        _route("GET", ACCOUNT, accounts.get_account),
+        _route("GET", ACCOUNT + "/tokens/verify", accounts.verify_account_token),
+        _route("GET", PREFIX + "/memberships", accounts.list_memberships),
+    ]
+
+
 def _route(method: str, pattern: str, handler: Handler, body_limit: int = limits.CONTROL_REQUEST_BYTES) -> Route:
-    return Route(method, pattern, handler, body_limit=body_limit)
+    return Route(method, pattern, handler, body_limit=body_limit, trailing_slash=True)

@@ -1,5 +1,7 @@
 """Event subscriptions: kept and shown as they were configured."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 
 import msgspec
@@ -7,6 +9,8 @@ import msgspec
 from couriermq.core.errors import Forbidden, RecordNotFound
 from couriermq.core.model import Action, Json, Record
 from couriermq.dialects.cloudflare.access import named_queue, sees, tenant_of
+from couriermq.dialects.cloudflare.ids import hex_of, id_of, is_same
+from couriermq.dialects.cloudflare.ids import queue_id as shown_id
 from couriermq.dialects.cloudflare.limits import PER_PAGE
 from couriermq.dialects.cloudflare.wire import subscriptions as wire
 from couriermq.dialects.cloudflare.wire.envelope import ok, page
@@ -19,12 +23,8 @@ async def list_subscriptions(call: Call) -> Reply:
     number, per_page = read_page(call.argument("page"), call.argument("per_page"), default=PER_PAGE)
     order, downwards = wire.read_order(call.argument("order"), call.argument("direction"))
     queue_id = call.argument("queue_id")
-    records = [
-        record
-        for record in call.services.catalog.records(wire.RECORD, tenant)
-        if queue_id in {None, wire.subscription_of(record).queue_id} and _sees(call, record)
-    ]
-    shown = [wire.write_subscription(record) for record in records]
+    records = [record for record in call.services.catalog.records(wire.RECORD, tenant) if _sees(call, record)]
+    shown = [_written(call, record) for record in records if queue_id is None or _leads_to(call, record, queue_id)]
     shown.sort(key=_by_source if order == "source" else attrgetter(order), reverse=downwards)
     return page(*cut(shown, number, per_page))
 
@@ -41,11 +41,11 @@ async def create_subscription(call: Call) -> Reply:
     record = await call.services.catalog.put_record(
         wire.RECORD, tenant, msgspec.to_builtins(_led(call, tenant, subscription)), principal=call.principal.id
     )
-    return ok(wire.write_subscription(record))
+    return ok(_written(call, record))
 
 
 async def get_subscription(call: Call) -> Reply:
-    return ok(wire.write_subscription(_record(call)))
+    return ok(_written(call, _record(call)))
 
 
 async def edit_subscription(call: Call) -> Reply:
@@ -59,17 +59,30 @@ async def edit_subscription(call: Call) -> Reply:
             subscription = _led(call, record.tenant, subscription)
         return msgspec.to_builtins(subscription)
 
-    changed = await call.services.catalog.change_record(
-        record.kind, record.tenant, record.id, change, principal=call.principal.id
-    )
-    return ok(wire.write_subscription(changed))
+    with _told_missing(call):
+        changed = await call.services.catalog.change_record(
+            record.kind, record.tenant, record.id, change, principal=call.principal.id
+        )
+    return ok(_written(call, changed))
 
 
 async def delete_subscription(call: Call) -> Reply:
     record = _record(call)
     _may_manage(call, record.tenant, wire.subscription_of(record))
-    await call.services.catalog.delete_record(record.kind, record.tenant, record.id, principal=call.principal.id)
-    return ok(wire.write_subscription(record))
+    with _told_missing(call):
+        await call.services.catalog.delete_record(record.kind, record.tenant, record.id, principal=call.principal.id)
+    return ok(_written(call, record))
+
+
+def _written(call: Call, record: Record) -> wire.SubscriptionObject:
+    queue_id = wire.subscription_of(record).queue_id
+    queue = call.services.catalog.queue_of_id(queue_id)
+    return wire.write_subscription(record, queue_id=hex_of(queue_id) if queue is None else shown_id(queue))
+
+
+def _leads_to(call: Call, record: Record, asked: str) -> bool:
+    queue_id = wire.subscription_of(record).queue_id
+    return is_same(asked, queue_id) or asked == _written(call, record).destination.queue_id
 
 
 def _led(call: Call, tenant: str, subscription: wire.Subscription) -> wire.Subscription:
@@ -80,10 +93,20 @@ def _led(call: Call, tenant: str, subscription: wire.Subscription) -> wire.Subsc
 
 def _record(call: Call) -> Record:
     """The call's subscription; one that the caller may not see is answered like one that does not exist."""
-    record = call.services.catalog.record(wire.RECORD, tenant_of(call), call.params["subscription_id"])
-    if not _sees(call, record):
-        raise RecordNotFound(record.id)
-    return record
+    asked, tenant = call.params["subscription_id"], tenant_of(call)
+    with _told_missing(call):
+        record = call.services.catalog.record(wire.RECORD, tenant, id_of(asked) or asked)
+        if not _sees(call, record):
+            raise RecordNotFound(record.id)
+        return record
+
+
+@contextmanager
+def _told_missing(call: Call) -> Iterator[None]:
+    try:
+        yield
+    except RecordNotFound:
+        raise wire.no_subscription(call.params["subscription_id"]) from None
 
 
 def _sees(call: Call, record: Record) -> bool:

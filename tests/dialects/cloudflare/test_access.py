@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from couriermq.core.hex_ids import hex_of
 from couriermq.core.model import Action, Scope
 from tests.support.cloudflare import Account, Queue, accepted, cloudflare_account, refused
 
-READ = (Action.BROWSE, Action.STATS)
+READ = (Action.STATS,)
 WRITE = (Action.SEND, Action.RECEIVE, Action.MANAGE)
 AUTHENTICATION_ERROR = "Authentication error"
 
@@ -68,7 +69,7 @@ async def test_without_a_good_credential_nothing_is_done(queue: Queue, headers: 
 
 async def test_an_account_is_known_by_its_tenant_or_by_its_alias(account: Account) -> None:
     secret = await tenant_secret(account, "acme", cloudflare="023e105f4ecef8ad9ca31a8372d0c353")
-    for name in ("acme", "023e105f4ecef8ad9ca31a8372d0c353"):
+    for name in ("acme", hex_of("acme"), "023e105f4ecef8ad9ca31a8372d0c353"):
         theirs = Account(account.app, name, token=secret)
         await theirs.result("GET", "/queues")
 
@@ -136,21 +137,33 @@ async def test_reading_does_not_allow_writing(queue: Queue) -> None:
     await reader.result("GET", "/queues")
     await reader.result("GET", queue.path)
     await reader.result("GET", f"{queue.path}/metrics")
-    await reader.result("POST", f"{queue.path}/messages/peek")
     await reader.result("GET", f"{queue.path}/consumers")
     before = await queue.get()
     for method, path, body in every_call(queue):
-        if method == "GET" or path.endswith(("/peek", "/preview", "/x")):
+        if method == "GET" or path.endswith("/x"):
             continue
         assert refused(await reader.call(method, path, body))[:2] == (403, 10000), path
     assert (await queue.get(), await queue.count()) == (before, 0)
+
+
+async def test_writing_includes_the_metrics_and_peek(queue: Queue) -> None:
+    writer = await queue.account.with_scopes(*WRITE)
+    await writer.result("GET", f"{queue.path}/metrics")
+    await writer.result("POST", f"{queue.path}/messages/peek")
+    await writer.result("POST", f"{queue.path}/messages/preview")
+
+
+async def test_reading_shows_no_bodies(queue: Queue) -> None:
+    reader = await queue.account.with_scopes(*READ)
+    for path in ("peek", "preview", "pull"):
+        assert refused(await reader.call("POST", f"{queue.path}/messages/{path}", {}))[:2] == (403, 10000)
 
 
 @pytest.mark.parametrize(
     ("action", "allowed"),
     [
         (Action.SEND, {"/messages", "/messages/batch"}),
-        (Action.RECEIVE, {"/messages/pull", "/messages/ack"}),
+        (Action.RECEIVE, {"/messages/pull", "/messages/ack", "/messages/peek"}),
         (Action.BROWSE, {"/messages/peek"}),
         (Action.MANAGE, {"/messages/purge", "/purge"}),
         (Action.STATS, set()),
@@ -205,7 +218,7 @@ async def test_too_many_requests_of_one_credential_are_told_when_to_come_back(qu
 async def test_queues_that_belong_to_listeners_are_not_there(queue: Queue) -> None:
     catalog = queue.account.app.services.catalog
     before = {known.id for known in catalog.all_queues()}
-    kept = catalog.queue_by_id("default", queue.id)
+    kept = catalog.queue("default", queue.id)
     await catalog.create_listener(kept, "listener", "http://127.0.0.1:9/", principal="test")
     hidden = [known.id for known in catalog.all_queues() if known.id not in before]
     assert hidden
@@ -219,4 +232,4 @@ async def test_queues_that_belong_to_listeners_are_not_there(queue: Queue) -> No
         order = {"type": "http_pull", "dead_letter_queue": queue_id}
         (consumer,) = await queue.result("GET", "/consumers")
         await queue.call("PUT", f"/consumers/{consumer['consumer_id']}", order)
-        assert catalog.queue_by_id("default", queue.id).settings.dead_letter_queue not in hidden
+        assert catalog.queue("default", queue.id).settings.dead_letter_queue not in hidden

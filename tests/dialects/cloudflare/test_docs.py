@@ -28,7 +28,6 @@ def test_every_limit_is_on_the_page() -> None:
         limits.LEASE_MS,
         limits.DELAY_S,
         *limits.RETENTION_S,
-        limits.SETTLE_COUNT,
         limits.REF_COUNT,
     ]
     assert [figure for figure in figures if f"{figure:,}" not in PAGE] == []

@@ -109,7 +109,18 @@ async def test_acking_twice_is_no_error_but_is_warned_of(queue: Queue) -> None:
     assert "settled" in again["warnings"][lease_id]
 
 
-async def test_a_late_retry_changes_nothing_and_is_warned_of(queue: Queue, account: Account) -> None:
+async def test_a_late_retry_counts_while_nobody_else_holds_the_message(queue: Queue, account: Account) -> None:
+    await queue.push({"n": 1})
+    first = await queue.pull_one()
+    account.clock.advance(ms=30_001)
+    assert await queue.retry(first["lease_id"], delay_seconds=600) == {"ackCount": 0, "retryCount": 1}
+    account.clock.advance(ms=599_999)
+    assert await queue.pull() == []
+    account.clock.advance(ms=1)
+    assert (await queue.pull_one())["attempts"] == 2
+
+
+async def test_a_late_retry_changes_nothing_once_another_holds_the_message(queue: Queue, account: Account) -> None:
     await queue.push({"n": 1})
     first = await queue.pull_one()
     account.clock.advance(ms=30_001)
@@ -141,7 +152,10 @@ async def test_a_message_is_delivered_once_more_than_max_retries_says(account: A
     for _ in range(max_retries + 1):
         message = await queue.pull_one()
         attempts.append(message["attempts"])
-        assert await queue.retry(message["lease_id"]) == {"ackCount": 0, "retryCount": 1}
+        retried = await queue.retry(message["lease_id"])
+        exhausted = {"warnings": {message["lease_id"]: "Message has exhausted maxRetries"}}
+        last = message["attempts"] == max_retries + 1
+        assert retried == {"ackCount": 0, "retryCount": 1} | (exhausted if last else {})
     assert attempts == list(range(1, max_retries + 2))
     assert await queue.pull() == []
     dead = await graveyard.pull_one()

@@ -119,9 +119,9 @@ async def test_a_pull_gets_five_messages_unless_it_or_the_consumer_says_otherwis
 
 
 async def test_numbers_may_be_spelled_as_floats(queue: Queue, account: Account) -> None:
-    await queue.push({"n": 1}, delay_seconds=0.5)
+    await queue.push({"n": 1}, delay_seconds=1.0)
     assert await queue.pull(batch_size=3.0, visibility_timeout_ms=1e3) == []
-    account.clock.advance(ms=500)
+    account.clock.advance(ms=1_000)
     assert len(await queue.pull(batch_size=3.0, visibility_timeout_ms=1e3)) == 1
     account.clock.advance(ms=1_000)
     assert (await queue.pull_one())["attempts"] == 2

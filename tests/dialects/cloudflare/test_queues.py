@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from couriermq.core.hex_ids import HEX_ID, hex_of
 from couriermq.core.model import DAY, Kind, LateAck, QueueSettings
 from tests.support.cloudflare import Account, cloudflare_account, refused
 from tests.support.eventually import eventually
@@ -21,7 +22,7 @@ async def account(tmp_path: Path) -> AsyncIterator[Account]:
 async def test_a_new_queue_has_the_shape_and_the_defaults_of_the_vendor(account: Account) -> None:
     made = await account.result("POST", "/queues", {"queue_name": "orders"})
     queue_id = made.pop("queue_id")
-    assert len(queue_id) <= 32
+    assert HEX_ID.fullmatch(queue_id)
     assert made == {
         "queue_name": "orders",
         "created_on": "2023-11-14T22:13:20.000000Z",
@@ -130,7 +131,7 @@ async def test_queues_of_other_dialects_are_listed_and_used_too(account: Account
     catalog = account.app.services.catalog
     made = await catalog.create_queue("default", "Team.A/Orders_1", kind=Kind.FIFO, principal="test")
     (listed,) = await account.result("GET", "/queues")
-    assert (listed["queue_id"], listed["queue_name"]) == (made.id, "Team.A/Orders_1")
+    assert (listed["queue_id"], listed["queue_name"]) == (hex_of(made.id), "Team.A/Orders_1")
     await account.result("POST", f"/queues/{made.id}/consumers", {"type": "http_pull"})
     await account.result("POST", "/queues/Team.A%2FOrders_1/messages", {"body": {"n": 1}})
     pulled = await account.result("POST", f"/queues/{made.id}/messages/pull", {})
@@ -174,7 +175,8 @@ async def test_a_deleted_queue_takes_its_subscriptions_and_its_purge_along(accou
     await queue.result("DELETE", "")
     left = await account.result("GET", "/event_subscriptions/subscriptions")
     assert [subscription["name"] for subscription in left] == ["other"]
-    assert [r.id for r in account.app.services.catalog.records("purge", "default")] == [other.id]
+    catalog = account.app.services.catalog
+    assert [r.id for r in catalog.records("purge", "default")] == [catalog.queue("default", other.id).id]
 
 
 async def test_everything_outlives_a_restart(tmp_path: Path) -> None:

@@ -219,10 +219,10 @@ BAD_ORDERS = {
         {"retries": [{"lease_id": "x", "delay_seconds": 86_401}]},
         "retries[0].delay_seconds is 86401; choose from 0 to 86400 seconds",
     ),
-    "settle too many": (
+    "retry in part of a second": (
         "/ack",
-        {"acks": [{"lease_id": "x"}] * 1_001},
-        "the call settles 1001 leases; settle at most 1000 at a time",
+        {"retries": [{"lease_id": "x", "delay_seconds": 0.5}]},
+        "retries[0].delay_seconds is 0.5; choose a whole number of seconds",
     ),
     "peek too many": ("/peek", {"batch_size": 101}, "batch_size is 101; choose a whole number from 1 to 100"),
     "purge without refs": (

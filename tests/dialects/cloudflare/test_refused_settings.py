@@ -201,7 +201,7 @@ async def test_a_second_consumer_is_refused(queue: Queue) -> None:
     for method, path in (("POST", "/consumers"), ("PUT", "/consumers/another")):
         for order in ({"type": "http_pull"}, {"type": "worker", "script_name": "w"}):
             answer = refused(await queue.call(method, path, order))
-            assert answer == (409, 11004, "Queue 'orders' already has a consumer.")
+            assert answer == (400, 11004, "Queue 'orders' already has a consumer.")
     assert await queue.get() == before
 
 
@@ -209,3 +209,23 @@ async def test_a_second_consumer_is_refused(queue: Queue) -> None:
 async def test_a_consumer_that_is_not_there(queue: Queue, method: str) -> None:
     answer = refused(await queue.call(method, "/consumers/none"))
     assert answer == (404, 11000, "the queue has no consumer 'none'")
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("eu", None), (None, "eu"), ("eu", "us")])
+async def test_a_dead_letter_queue_of_another_jurisdiction_is_refused(
+    account: Account, ours: str | None, theirs: str | None
+) -> None:
+    for name, jurisdiction in (("here", ours), ("there", theirs)):
+        await account.result("POST", "/queues", {"queue_name": name, "jurisdiction": jurisdiction})
+    order = {"type": "http_pull", "dead_letter_queue": "there"}
+    status, code, sentence = refused(await account.call("POST", "/queues/here/consumers", order))
+    assert (status, code) == (400, 100127)
+    assert "choose a queue of the same jurisdiction" in sentence
+    assert await account.result("GET", "/queues/here/consumers") == []
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+async def test_a_missing_subscription_is_called_a_subscription(account: Account, method: str) -> None:
+    response = await account.call(method, "/event_subscriptions/subscriptions/gone", {})
+    assert refused(response) == (404, 0, "the account has no event subscription 'gone'")
+    assert "record" not in response.body.decode()

@@ -197,7 +197,7 @@ async def test_a_subscription_belongs_to_those_who_see_its_queue(queue: Queue, a
 async def test_a_subscription_outlives_a_queue_that_another_dialect_deletes(queue: Queue, account: Account) -> None:
     made = await account.result("POST", PATH, order(queue))
     catalog = account.app.services.catalog
-    await catalog.delete_queue(catalog.queue_by_id("default", queue.id), principal="test")
+    await catalog.delete_queue(catalog.queue("default", queue.id), principal="test")
     manager, reader = await account.with_scopes(Action.MANAGE), await account.with_scopes(Action.BROWSE)
     assert await reader.result("GET", PATH) == []
     assert await manager.result("GET", PATH) == [made]

@@ -6,6 +6,7 @@ import msgspec
 
 from couriermq.core.model import Counters, Draft, Queue
 from couriermq.core.parsing import UNREADABLE
+from couriermq.core.surrogates import is_json
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.dialects.cloudflare.wire import bodies, push
 from couriermq.dialects.cloudflare.wire.pull import SOURCE
@@ -26,7 +27,6 @@ class BatchOrder(msgspec.Struct):
 
 
 _batch = msgspec.json.Decoder(BatchOrder)
-_any = msgspec.json.Decoder(msgspec.Raw)
 _json_number = msgspec.json.Decoder(int | float)
 
 
@@ -72,7 +72,7 @@ def _bytes(text: str, place: str) -> bytes:
 
 
 def _draft(body: bytes, word: str, delay_ms: int | None, place: str, trace: str | None) -> Draft:
-    if (word == bodies.TEXT and not _is_text(body)) or (word == bodies.JSON and not _is_json(body)):
+    if (word == bodies.TEXT and not _is_text(body)) or (word == bodies.JSON and not is_json(body)):
         path = f"{place}body"
         raise Refused(Code.JSON_BODY_INVALID, f'Expected {word} at "{path}"', pointer=pointer(path))
     return Draft(body=body, content_type=bodies.MIME[word], attributes=dict(WORKER), delay_ms=delay_ms, trace=trace)
@@ -84,14 +84,6 @@ def _is_text(body: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _is_json(body: bytes) -> bool:
-    try:
-        _any.decode(body)
-    except UNREADABLE:
-        return False
-    return _is_text(body)
 
 
 def _number(text: str) -> object:

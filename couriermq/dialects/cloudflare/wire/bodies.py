@@ -4,7 +4,10 @@ import base64
 import binascii
 from functools import lru_cache
 
+import msgspec
+
 from couriermq.core.model import Message
+from couriermq.core.surrogates import json_text
 
 TEXT, JSON, BYTES, V8 = "text", "json", "bytes", "v8"
 
@@ -27,17 +30,15 @@ def word_of(content_type: str) -> str:
     return TEXT if essence.startswith("text/") else BYTES
 
 
-def written(message: Message, *, json_plain: bool) -> tuple[str, str]:
+def written(message: Message, *, json_plain: bool) -> tuple[str, str | msgspec.Raw]:
     """The word for a message and its body as a pull shows it, which is always a string."""
     word = word_of(message.content_type)
     if word in {TEXT, JSON}:
-        try:
-            text = message.body.decode()
-        except UnicodeDecodeError:
+        text = json_text(message.body)
+        if text is None:
             word = BYTES  # another dialect called it text, but it is not UTF-8: only base64 carries it unharmed
-        else:
-            if word == TEXT or json_plain:
-                return word, text
+        elif word == TEXT or json_plain:
+            return word, text
     return word, base64.b64encode(message.body).decode()
 
 

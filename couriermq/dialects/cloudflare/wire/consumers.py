@@ -9,6 +9,7 @@ import msgspec
 from couriermq.core.model import Json, Queue
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.errors import Code, Refused
+from couriermq.dialects.cloudflare.ids import hex_of, queue_id
 from couriermq.dialects.cloudflare.wire.fields import CONSUMER, read_fields, write_fields
 from couriermq.dialects.cloudflare.wire.reading import instant, pointer, read, shown, whole
 
@@ -78,6 +79,20 @@ def read_consumer(body: bytes) -> ConsumerChange:
     return ConsumerChange(fields, settings, order.dead_letter_queue)
 
 
+_document = msgspec.json.Decoder(dict[str, Any])
+
+
+def present_form(body: bytes, *, script: str | None = None) -> bytes:
+    """A consumer of the API's first form, in which it was always a Worker and its script a `service`."""
+    document = read(_document, body, invalid=Code.BODY_INVALID, malformed=Code.BODY_INVALID)
+    document.setdefault("type", WORKER)
+    if not document.get("script_name"):
+        document["script_name"] = document.get("service") or script
+    if not document.get("environment_name"):
+        document["environment_name"] = document.get("environment")
+    return msgspec.json.encode(document)
+
+
 def _worker_fields(order: ConsumerOrder, document: dict[str, Any]) -> dict[str, Any]:
     script = order.script_name or order.script
     if not script:
@@ -100,7 +115,6 @@ def second_consumer(queue: Queue) -> Refused:
     return Refused(
         Code.CONSUMER_EXISTS,
         f"Queue '{queue.name}' already has a consumer.",
-        status=409,
         hint="a queue has one consumer; change it with PUT, or delete it first",
     )
 
@@ -113,6 +127,15 @@ def dead_letters_to_itself(name: str) -> Refused:
     )
 
 
+def other_jurisdiction(name: str, theirs: str | None, ours: str | None) -> Refused:
+    return Refused(
+        Code.CONSUMER_SETTINGS_INVALID,
+        f"the dead letter queue '{name}' has the jurisdiction {theirs or 'none'}, the queue itself {ours or 'none'}; "
+        "choose a queue of the same jurisdiction",
+        pointer=pointer("dead_letter_queue"),
+    )
+
+
 def no_consumer(consumer_id: str) -> Refused:
     return Refused(Code.NOT_FOUND, f"the queue has no consumer '{consumer_id[:80]}'", status=404)
 
@@ -120,26 +143,30 @@ def no_consumer(consumer_id: str) -> Refused:
 class ConsumerObject(msgspec.Struct, kw_only=True):
     consumer_id: str
     type: str
+    queue_id: str
     queue_name: str
     created_on: str
     dead_letter_queue: str
     settings: dict[str, object]
     script_name: str | msgspec.UnsetType = msgspec.UNSET
     script: str | msgspec.UnsetType = msgspec.UNSET
-    """The same under two names: the schema has one, the vendor's tools read the other. A third, `service`, would make
-    wrangler ask for the script itself, which Courier does not have."""
+    """The same under two names: the schema has one, the vendor's tools read the other."""
+    service: str | msgspec.UnsetType = msgspec.UNSET
+    """The same again, for clients of the API's first form alone: it would make wrangler ask for the script itself,
+    which Courier does not have."""
     environment: str | msgspec.UnsetType = msgspec.UNSET
 
 
-def write_consumer(queue: Queue, *, name_of: Callable[[str], str]) -> ConsumerObject | None:
+def write_consumer(queue: Queue, *, name_of: Callable[[str], str], legacy: bool = False) -> ConsumerObject | None:
     """The queue's consumer as it stands now; `name_of` turns the id of the dead letter queue into its name."""
     consumer = consumer_of(queue)
     if consumer is None:
         return None
     target = queue.settings.dead_letter_queue
     written = ConsumerObject(
-        consumer_id=consumer.id,
+        consumer_id=hex_of(consumer.id),
         type=consumer.type,
+        queue_id=queue_id(queue),
         queue_name=queue.name,
         created_on=instant(consumer.created_at),
         dead_letter_queue="" if target is None else name_of(target),
@@ -147,6 +174,7 @@ def write_consumer(queue: Queue, *, name_of: Callable[[str], str]) -> ConsumerOb
     )
     if consumer.type == WORKER:
         written.script_name = written.script = consumer.script_name
+        written.service = consumer.script_name if legacy else msgspec.UNSET
         written.environment = consumer.environment_name or msgspec.UNSET
     return written
 

@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 
 from couriermq.core.model import Counters, Lease, Message
+from couriermq.core.surrogates import json_attributes
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.errors import Code
+from couriermq.dialects.cloudflare.ids import HEX_ID, hex_of
 from couriermq.dialects.cloudflare.wire import bodies
 from couriermq.dialects.cloudflare.wire.reading import in_seconds, read, whole
 
@@ -68,7 +70,7 @@ class PushResult(msgspec.Struct):
 
 class PulledMessage(msgspec.Struct, gc=False):
     id: str
-    body: str
+    body: str | msgspec.Raw
     attempts: int
     timestamp_ms: int
     metadata: Any
@@ -83,7 +85,7 @@ class PullResult(msgspec.Struct):
 
 class PeekedMessage(msgspec.Struct, gc=False):
     id: str
-    body: str
+    body: str | msgspec.Raw
     attempts: int
     timestamp_ms: int
     metadata: Any
@@ -108,7 +110,9 @@ def write_pull(leases: Sequence[Lease], counters: Counters, *, json_plain: bool)
         message = lease.message
         word, body = bodies.written(message, json_plain=json_plain)
         messages.append(
-            PulledMessage(message.id, body, message.attempts, message.sent_at, _metadata(message, word), lease.receipt)
+            PulledMessage(
+                hex_of(message.id), body, message.attempts, message.sent_at, _metadata(message, word), lease.receipt
+            )
         )
     return PullResult(counters.total_count, messages, Metadata(write_metrics(counters)))
 
@@ -118,17 +122,22 @@ def write_peek(messages: Sequence[tuple[Message, str]], *, json_plain: bool) -> 
     peeked = []
     for message, ref in messages:
         word, body = bodies.written(message, json_plain=json_plain)
-        peeked.append(PeekedMessage(message.id, body, message.attempts, message.sent_at, _metadata(message, word), ref))
+        peeked.append(
+            PeekedMessage(hex_of(message.id), body, message.attempts, message.sent_at, _metadata(message, word), ref)
+        )
     return PeekResult(peeked)
 
 
 SOURCE = "CF-sourceMessageSource"
+ID = "Courier-Message-Id"
+"""The id that another dialect's sender gave the message, where that is not 32 hex digits."""
 _PLAIN = {word: msgspec.Raw(msgspec.json.encode({"CF-Content-Type": word, SOURCE: "api"})) for word in bodies.MIME}
 
 
 def _metadata(message: Message, word: str) -> object:
     """The CF entries; attributes that another dialect gave the message stand beside them, as strings."""
-    if not message.delay_ms and not message.attributes:
+    is_ours = HEX_ID.fullmatch(message.id) is not None
+    if is_ours and not message.delay_ms and not message.attributes:
         return _PLAIN[word]
     metadata = {SOURCE: "api"}
     for name, value in message.attributes.items():
@@ -136,4 +145,6 @@ def _metadata(message: Message, word: str) -> object:
     metadata["CF-Content-Type"] = word
     if message.delay_ms:
         metadata["CF-msg-delay-secs"] = str(in_seconds(message.delay_ms))
-    return metadata
+    if not is_ours:
+        metadata[ID] = message.id
+    return json_attributes(metadata)

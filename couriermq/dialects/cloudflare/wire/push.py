@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from couriermq.core import surrogates
+from couriermq.core.json_size import compact
 from couriermq.core.model import Draft, Queue
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.errors import Code, Refused
@@ -32,7 +34,7 @@ _text = msgspec.json.Decoder(str)
 
 
 def read_push(body: bytes, queue: Queue, *, trace: str | None) -> Draft:
-    order = read(_push, body, invalid=Code.JSON_BODY_INVALID, malformed=Code.JSON_BODY_MALFORMED)
+    order = read(_push, body, invalid=Code.JSON_BODY_INVALID, malformed=Code.JSON_BODY_MALFORMED, halves=True)
     draft = _draft(order, "", trace=trace)
     check_size(draft, queue, "")
     return draft
@@ -40,7 +42,7 @@ def read_push(body: bytes, queue: Queue, *, trace: str | None) -> Draft:
 
 def read_batch(body: bytes, queue: Queue, *, trace: str | None) -> list[Draft]:
     """Drafts that may all be stored: one that is not refuses the whole batch."""
-    order = read(_batch, body, invalid=Code.BATCH_INVALID, malformed=Code.JSON_BODY_MALFORMED)
+    order = read(_batch, body, invalid=Code.BATCH_INVALID, malformed=Code.JSON_BODY_MALFORMED, halves=True)
     pushes = order.messages or []
     check_count(len(pushes))
     delay_ms = None if order.delay_seconds is None else batch_delay(order.delay_seconds)
@@ -74,9 +76,9 @@ def _draft(order: PushOrder, place: str, *, trace: str | None) -> Draft:
 def _text_body(raw: bytes, word: str, place: str) -> bytes:
     if raw[0] != QUOTE:
         raise _body_refused(f'Expected string, received {_type_of(raw)} at "{{}}"', place, f"`{word}` takes a string")
-    text = _text.decode(raw)
+    text = surrogates.decode(_text, raw)
     if word == bodies.TEXT:
-        return text.encode()
+        return surrogates.text_bytes(text)
     body = bodies.from_base64(text)
     if body is None:
         raise _body_refused('Invalid base64 at "{}"', place, f"`{word}` takes the bytes as base64")
@@ -113,13 +115,22 @@ def batch_delay(value: object) -> int:
 
 
 def check_size(draft: Draft, queue: Queue, place: str) -> None:
-    size, most = len(draft.body), min(limits.MESSAGE_BYTES, queue.settings.max_body_bytes)
+    """Refuse a message that is too large; JSON that is so only in the sender's spelling is kept in its compact form."""
+    most = min(limits.MESSAGE_BYTES, queue.settings.max_body_bytes)
+    if len(draft.body) > most:
+        _make_compact(draft)
+    size = len(draft.body)
     if size > most:
         raise Refused(
             Code.MESSAGE_SIZE_OUT_OF_BOUNDS,
             f"the message is {size} bytes; at most {most} are allowed",
             pointer=pointer(f"{place}body"),
         )
+
+
+def _make_compact(draft: Draft) -> None:
+    if draft.content_type == bodies.MIME[bodies.JSON]:
+        draft.body = compact(draft.body)
 
 
 def check_count(count: int) -> None:
@@ -135,6 +146,10 @@ def check_count(count: int) -> None:
 
 def check_total(drafts: Sequence[Draft]) -> None:
     size = sum([len(draft.body) for draft in drafts])
+    if size > limits.BATCH_BYTES:
+        for draft in drafts:
+            _make_compact(draft)
+        size = sum([len(draft.body) for draft in drafts])
     if size > limits.BATCH_BYTES:
         raise Refused(
             Code.BATCH_SIZE_OUT_OF_BOUNDS,

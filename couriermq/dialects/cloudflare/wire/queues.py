@@ -10,6 +10,7 @@ from couriermq.core.model import Queue
 from couriermq.core.parsing import whole_number
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.errors import Code, Refused
+from couriermq.dialects.cloudflare.ids import queue_id
 from couriermq.dialects.cloudflare.wire.consumers import ConsumerObject, write_consumer
 from couriermq.dialects.cloudflare.wire.envelope import PageInfo
 from couriermq.dialects.cloudflare.wire.fields import QUEUE, read_fields, write_fields
@@ -67,7 +68,7 @@ def _name_refused(name: object) -> Refused:
 
 
 def check_jurisdiction(wanted: str | None, queue: Queue) -> None:
-    if wanted is not None and wanted != _jurisdiction(queue):
+    if wanted is not None and wanted != jurisdiction_of(queue):
         raise Refused(
             Code.QUEUE_SETTINGS_INVALID,
             "the jurisdiction of a queue is chosen when it is created and cannot be changed",
@@ -75,7 +76,7 @@ def check_jurisdiction(wanted: str | None, queue: Queue) -> None:
         )
 
 
-def _jurisdiction(queue: Queue) -> str | None:
+def jurisdiction_of(queue: Queue) -> str | None:
     kept = queue.annotations.get(JURISDICTION)
     return kept if isinstance(kept, str) else None
 
@@ -103,15 +104,15 @@ class QueueObject(msgspec.Struct, kw_only=True):
     settings: dict[str, object]
 
 
-def write_queue(queue: Queue, *, name_of: Callable[[str], str]) -> QueueObject:
-    consumer = write_consumer(queue, name_of=name_of)
+def write_queue(queue: Queue, *, name_of: Callable[[str], str], legacy: bool = False) -> QueueObject:
+    consumer = write_consumer(queue, name_of=name_of, legacy=legacy)
     consumers = [] if consumer is None else [consumer]
     return QueueObject(
-        queue_id=queue.id,
+        queue_id=queue_id(queue),
         queue_name=queue.name,
         created_on=instant(queue.created_at),
         modified_on=instant(queue.changed_at),
-        jurisdiction=_jurisdiction(queue) or msgspec.UNSET,
+        jurisdiction=jurisdiction_of(queue) or msgspec.UNSET,
         consumers=consumers,
         consumers_total_count=len(consumers),
         settings=write_fields(QUEUE, queue.settings),

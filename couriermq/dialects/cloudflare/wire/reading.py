@@ -1,21 +1,27 @@
 """Reading what a caller sent: JSON whatever its Content-Type says, an absent body as `{}`, any spelling of a number."""
 
+import json
 import math
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
 
+from couriermq.core import surrogates
 from couriermq.dialects.cloudflare.errors import Refused
 
 T = TypeVar("T")
 
 
-def read(decoder: "msgspec.json.Decoder[T]", body: bytes, *, invalid: int, malformed: int) -> T:
-    """The body as the decoder's type; `malformed` is the code for what is no JSON, `invalid` for the wrong JSON."""
+def read(decoder: "msgspec.json.Decoder[T]", body: bytes, *, invalid: int, malformed: int, halves: bool = False) -> T:
+    """The body as the decoder's type; `malformed` is the code for what is no JSON, `invalid` for the wrong JSON.
+
+    Where a body holds messages, `halves` lets its strings hold halves of surrogate pairs.
+    """
+    body = body or b"{}"
     try:
         body.decode()  # a raw value inside is not looked at, and must be UTF-8 all the same
-        return decoder.decode(body or b"{}")
+        return surrogates.decode(decoder, body) if halves else decoder.decode(body)
     except msgspec.ValidationError as error:
         raise Refused(invalid, f"the body does not fit: {error}", pointer=_place_in(str(error))) from None
     except msgspec.DecodeError as error:
@@ -55,11 +61,13 @@ def whole(value: object, *, name: str, low: int, high: int, code: int) -> int:
 
 
 def seconds(value: object, *, name: str, code: int, low: int = 0, high: int) -> int:
-    """A number of seconds in range, as milliseconds."""
+    """A whole number of seconds in range, as milliseconds."""
     found = number(value)
     if found is None or not low <= found <= high:
         raise Refused(code, f"{name} is {shown(value)}; choose from {low} to {high} seconds", pointer=pointer(name))
-    return round(found * 1_000)
+    if found != int(found):
+        raise Refused(code, f"{name} is {shown(value)}; choose a whole number of seconds", pointer=pointer(name))
+    return int(found) * 1_000
 
 
 def in_seconds(milliseconds: int) -> float:
@@ -78,4 +86,6 @@ def shown(value: Any) -> str:
         text = msgspec.json.encode(value).decode()
     except RecursionError:  # it was decoded with less on the stack
         return "nested too deeply"
+    except UnicodeEncodeError:
+        text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -7,16 +7,17 @@ import msgspec
 
 from couriermq.core.errors import CourierError, InvalidReceipt, LeaseLost
 from couriermq.core.model import Ack, Release, Settled
+from couriermq.core.surrogates import blanked
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.dialects.cloudflare.wire.reading import read, seconds
 
 
-class AckItem(msgspec.Struct):
+class AckItem(msgspec.Struct, gc=False):
     lease_id: str
 
 
-class RetryItem(msgspec.Struct):
+class RetryItem(msgspec.Struct, gc=False):
     lease_id: str
     delay_seconds: Any = None
 
@@ -30,14 +31,10 @@ _ack = msgspec.json.Decoder(AckOrder)
 
 
 def read_ack(body: bytes) -> tuple[list[Ack], list[Release]]:
-    order = read(_ack, body, invalid=Code.BODY_INVALID, malformed=Code.JSON_BODY_MALFORMED)
+    """Any number of leases that fits into a body. Clients send whole messages: the rest of an item is not looked at."""
+    order = read(_ack, blanked(body), invalid=Code.BODY_INVALID, malformed=Code.JSON_BODY_MALFORMED)
     acks = [Ack(item.lease_id) for item in order.acks or ()]
     retries = [Release(item.lease_id, _retry_delay(index, item)) for index, item in enumerate(order.retries or ())]
-    if len(acks) + len(retries) > limits.SETTLE_COUNT:
-        raise Refused(
-            Code.BODY_INVALID,
-            f"the call settles {len(acks) + len(retries)} leases; settle at most {limits.SETTLE_COUNT} at a time",
-        )
     return acks, retries
 
 
@@ -83,33 +80,37 @@ class PurgeResult(msgspec.Struct):
 
 NEVER_GIVEN = "the lease id is not one that this queue handed out"
 SETTLED_BEFORE = "the lease had ended and the message was settled, returned or dropped before; nothing was changed"
+EXHAUSTED = "Message has exhausted maxRetries"
+"""The vendor's own words, which clients look for."""
 
 
-def write_ack(
-    acks: Sequence[Ack],
-    acked: Sequence[Settled | CourierError],
-    retries: Sequence[Release],
-    retried: Sequence[Settled | CourierError],
-) -> AckResult:
-    warnings: dict[str, str] = {}
-    ack_count = _count([ack.receipt for ack in acks], acked, warnings)
-    retry_count = _count([retry.receipt for retry in retries], retried, warnings)
-    return AckResult(ack_count, retry_count, warnings or msgspec.UNSET)
+class AckTally:
+    """Counts what became of the leases of one call."""
+
+    def __init__(self) -> None:
+        self._counts = {Ack: 0, Release: 0}
+        self._warnings: dict[str, str] = {}
+
+    def add(self, settlements: Sequence[Ack | Release], outcomes: Sequence[Settled | CourierError]) -> None:
+        for settlement, outcome in zip(settlements, outcomes, strict=True):
+            warning = _warning(outcome)
+            if warning is not None:
+                self._warnings[settlement.receipt] = warning
+            # A lease that ended counts, with a warning: its caller can do nothing more about it, and clients compare
+            # the counts with what they sent.
+            if isinstance(outcome, Settled | LeaseLost):
+                self._counts[type(settlement)] += 1
+
+    def write(self) -> AckResult:
+        return AckResult(self._counts[Ack], self._counts[Release], self._warnings or msgspec.UNSET)
 
 
-def _count(receipts: Sequence[str], outcomes: Sequence[Settled | CourierError], warnings: dict[str, str]) -> int:
-    """How many were honoured. A lease that ended counts, with a warning: its caller can do nothing more about it,
-    and clients compare the counts with what they sent."""
-    count = len(outcomes)
-    for receipt, outcome in zip(receipts, outcomes, strict=True):
-        if type(outcome) is Settled:
-            continue
-        if isinstance(outcome, LeaseLost):
-            warnings[receipt] = SETTLED_BEFORE
-        else:
-            warnings[receipt] = NEVER_GIVEN if isinstance(outcome, InvalidReceipt) else str(outcome)
-            count -= 1
-    return count
+def _warning(outcome: Settled | CourierError) -> str | None:
+    if isinstance(outcome, Settled):
+        return EXHAUSTED if outcome.dead else None
+    if isinstance(outcome, LeaseLost):
+        return SETTLED_BEFORE
+    return NEVER_GIVEN if isinstance(outcome, InvalidReceipt) else str(outcome)
 
 
 def write_purge(unknown: Sequence[str], gone: Sequence[str]) -> PurgeResult:

@@ -7,6 +7,7 @@ import msgspec
 
 from couriermq.core.model import Record
 from couriermq.dialects.cloudflare.errors import Code, Refused
+from couriermq.dialects.cloudflare.ids import hex_of
 from couriermq.dialects.cloudflare.wire.reading import instant, pointer, read, shown
 
 RECORD = "cloudflare.subscription"
@@ -146,6 +147,15 @@ def _refused(sentence: str, place: str) -> Refused:
     return Refused(Code.BODY_INVALID, sentence, pointer=pointer(place))
 
 
+def no_subscription(subscription_id: str) -> Refused:
+    return Refused(
+        Code.NONE,
+        f"the account has no event subscription '{subscription_id[:80]}'",
+        status=404,
+        hint="list the subscriptions of the account to find the ids that it has",
+    )
+
+
 def read_order(order: str | None, direction: str | None) -> tuple[str, bool]:
     """(what to sort by, whether downwards)."""
     if order is not None and order not in ORDERS:
@@ -170,15 +180,15 @@ class SubscriptionObject(msgspec.Struct):
     events: list[str]
 
 
-def write_subscription(record: Record) -> SubscriptionObject:
+def write_subscription(record: Record, *, queue_id: str) -> SubscriptionObject:
     kept = subscription_of(record)
     return SubscriptionObject(
-        record.id,
+        hex_of(record.id),
         instant(record.created_at),
         instant(record.changed_at),
         kept.name,
         kept.enabled,
         kept.source,
-        Destination(kept.queue_id),
+        Destination(queue_id),
         kept.events,
     )
