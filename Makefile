@@ -40,6 +40,11 @@ $(VENV)/.client: $(BIN)/uv locks/client.txt
 	@$(UV) install --quiet --python $(BIN)/python --no-deps --require-hashes --target $(VENV)/client -r locks/client.txt
 	@touch $@
 
+# A client of Cloudflare Queues that asks for Python 3.13, in a folder that its test puts before everything else.
+$(VENV)/.cfq: $(BIN)/uv locks/cfq.txt
+	@$(UV) install --quiet --python $(BIN)/python --python-version 3.13 --no-deps --require-hashes --target $(VENV)/cfq -r locks/cfq.txt
+	@touch $@
+
 # What builds the wheel, in a folder of its own: its versions decide the bytes.
 $(VENV)/.build: $(BIN)/uv locks/build.txt
 	@$(UV) install --quiet --python $(BIN)/python --no-deps --require-hashes --target $(VENV)/build -r locks/build.txt
@@ -80,7 +85,7 @@ $(VENV)/.nginx: $(BIN)/uv
 
 install: $(VENV)/.server ## Create .venv with the server and the CLI at .venv/bin/courier
 
-install-all: $(VENV)/.all $(VENV)/.client $(VENV)/.node $(VENV)/.postgres $(VENV)/.java $(VENV)/.nginx ## Add every extra and the development tools
+install-all: $(VENV)/.all $(VENV)/.client $(VENV)/.cfq $(VENV)/.node $(VENV)/.postgres $(VENV)/.java $(VENV)/.nginx ## Add every extra and the development tools
 
 run: install ## Start Courier on its embedded store in ./courier-data
 	@$(BIN)/courier serve
@@ -151,6 +156,7 @@ lock: $(BIN)/uv ## Resolve the dependencies anew into locks/
 	@$(LOCK) --extra spark -c locks/server.txt pyproject.toml -o locks/spark.txt
 	@$(LOCK) --extra delta --extra postgres --extra spark --extra tracing --group dev -c locks/server.txt pyproject.toml -o locks/all.txt
 	@$(LOCK) --group client --no-deps -o locks/client.txt
+	@$(LOCK:3.11=3.13) --group cfq --no-deps -o locks/cfq.txt
 	@$(LOCK) --group build -c locks/all.txt -o locks/build.txt
 	@$(LOCK) --group beside -c locks/all.txt -o locks/beside.txt
 	@$(LOCK) --group audit -c locks/all.txt -o locks/audit.txt

@@ -273,7 +273,7 @@ def test_refusals(client: Cloudflare, queue: Queue) -> None:
         (bad, 11003, lambda: queues.create(account_id="default", queue_name="Not Good")),
         (bad, 100128, lambda: queues.edit(**of(queue), settings={"message_retention_period": 1})),
         (conflict, 11009, lambda: queues.create(account_id="default", queue_name=str(queue.queue_name))),
-        (conflict, 11004, lambda: queues.consumers.create(**of(queue), type="http_pull")),
+        (bad, 11004, lambda: queues.consumers.create(**of(queue), type="http_pull")),
         (missing, 10104, lambda: messages.pull("none", account_id="default")),
         (missing, 11000, lambda: queues.get("none", account_id="default")),
     ]
@@ -302,3 +302,19 @@ def test_a_paused_queue_is_told_once_and_not_tried_again(server: ServerProcess, 
             client.queues.messages.pull(**of(queue))
     assert caught.value.errors[0].message == "queue_delivery_paused"
     assert sum(path.endswith("/pull") for path in requests) == 1
+
+
+def test_the_caller_and_its_accounts(client: Cloudflare) -> None:
+    verified = client.user.tokens.verify()
+    assert verified is not None
+    assert verified.status == "active"
+    (account,) = client.accounts.list().result
+    assert account.name == "default"
+    assert client.accounts.get(account_id=account.id) == account
+    (membership,) = client.memberships.list().result
+    assert membership.account is not None
+    assert membership.account.id == account.id
+    user = client.user.get()
+    assert user is not None
+    listed = client.queues.list(account_id=account.id).result
+    assert listed == client.queues.list(account_id="default").result

@@ -35,6 +35,8 @@ def test_the_round_trip_of_a_message(tmp_path: Path) -> None:
     assert [(message["body"], message["attempts"]) for message in seen["again"]["messages"]] == [("grüße", 2)]
     assert seen["metrics"]["backlog_count"] == 0
     assert seen["names"] == ["typescript", "typescript-dead"]
+    assert seen["halves"] is True
+    assert (seen["verified"], seen["accounts"]) == ("active", ["default"])
     assert seen["failures"] == {
         "missing": {"name": "NotFoundError", "status": 404, "codes": [11000]},
         "taken": {"name": "ConflictError", "status": 409, "codes": [11009]},

@@ -37,6 +37,16 @@ seen.metrics = await client.queues.getMetrics(id, { account_id });
 seen.names = [];
 for await (const found of client.queues.list({ account_id })) seen.names.push(found.queue_name);
 
+const cut = "😀".slice(0, 1);
+await messages.push(id, { account_id, body: { cut }, content_type: "json" });
+await messages.push(id, { account_id, body: cut, content_type: "text" });
+const halves = (await messages.pull(id, { account_id })).messages.map((message) => message.body);
+seen.halves = JSON.parse(halves[0]).cut === cut && halves[1] === cut;
+
+seen.verified = (await client.user.tokens.verify()).status;
+seen.accounts = [];
+for await (const found of client.accounts.list()) seen.accounts.push(found.name);
+
 const failure = async (promise) => {
   try {
     await promise;
