@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
+from couriermq.core.consumers import consumer_of
 from couriermq.core.errors import (
     AlreadyExists,
     BindingNotFound,
@@ -19,6 +20,8 @@ from couriermq.core.model import Binding, Credential, Exchange, Listener, Queue,
 from couriermq.core.quotas import Quotas, with_defaults
 
 DEFAULT_TENANT = "default"
+WORKER_RECORD = "worker"
+"""The kind of record that says where a script runs; its id is the name of the script."""
 
 Thing = Tenant | Queue | Exchange | Binding | Listener | Credential | Record
 
@@ -43,6 +46,7 @@ class Memory:
         self._listeners: dict[str, dict[str, Listener]] = {}  # by queue, then by id
         self._listeners_by_id: dict[str, Listener] = {}
         self._listener_watcher: Callable[[Listener, bool], None] | None = None
+        self._consumer_watcher: Callable[[Queue, bool], None] | None = None
         self._credentials: dict[str, Credential] = {}
         self._secrets: dict[bytes, Credential] = {}
         self._records: dict[tuple[str, str, str], Record] = {}
@@ -180,6 +184,10 @@ class Memory:
         """Have every listener that is new, changed (True) or gone (False) told to whoever delivers to it."""
         self._listener_watcher = watcher
 
+    def watch_consumers(self, watcher: Callable[[Queue, bool], None] | None) -> None:
+        """Report every queue that is new, changed (True) or deleted (False), also when its Worker has moved."""
+        self._consumer_watcher = watcher
+
     def has_listeners(self, queue: Queue) -> bool:
         return bool(self._listeners.get(queue.id))
 
@@ -303,6 +311,7 @@ class Memory:
                 if self._listener_watcher is not None:
                     for listener in self._listeners.get(thing.id, {}).values():
                         self._listener_watcher(listener, True)  # what its queue is set to counts for it too
+                self._tell_consumer(thing, True)
             case Exchange():
                 self._queue_counts[thing.tenant] += thing.id not in self._exchanges
                 self._exchanges[thing.id] = self._names[thing.tenant, thing.name] = thing
@@ -320,6 +329,7 @@ class Memory:
                 self._secrets.update(dict.fromkeys(thing.secret_hashes(0), thing))
             case Record():
                 self._records[thing.kind, thing.tenant, thing.id] = thing
+                self._tell_consumers_of(thing)
 
     def _forget(self, thing: Thing) -> None:
         match thing:
@@ -333,6 +343,7 @@ class Memory:
                     self._queue_counts[thing.tenant] -= 1
                 self._forget_queue_aliases(self._queues[thing.id])
                 del self._queues[thing.id], self._queue_keys[thing.key], self._names[thing.tenant, thing.name]
+                self._tell_consumer(thing, False)
             case Exchange():
                 self._queue_counts[thing.tenant] -= 1
                 del self._exchanges[thing.id], self._names[thing.tenant, thing.name]
@@ -347,6 +358,18 @@ class Memory:
                 self._forget_secrets(self._credentials.pop(thing.id))
             case Record():
                 del self._records[thing.kind, thing.tenant, thing.id]
+                self._tell_consumers_of(thing)
+
+    def _tell_consumer(self, queue: Queue, present: bool) -> None:
+        if self._consumer_watcher is not None and queue.owner is None:
+            self._consumer_watcher(queue, present)
+
+    def _tell_consumers_of(self, record: Record) -> None:
+        """A Worker was attached, moved or detached: its queues are served elsewhere from now on."""
+        if self._consumer_watcher is not None and record.kind == WORKER_RECORD:
+            for queue in self.queues(record.tenant):
+                if (consumer := consumer_of(queue)) is not None and consumer.script_name == record.id:
+                    self._consumer_watcher(queue, True)
 
     def _forget_secrets(self, credential: Credential) -> None:
         for secret_hash in credential.secret_hashes(0):

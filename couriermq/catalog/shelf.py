@@ -179,7 +179,7 @@ class Shelf(Memory):
                 await self._store.change_records(put=present[start : start + SEALED_AT_ONCE])
 
     def _is_current(self, record: StoredRecord) -> bool:
-        return self._vault.is_current(msgspec.msgpack.decode(record.document, type=StoredListener))
+        return self._vault.is_current(msgspec.msgpack.decode(record.document, type=StoredListener).sealed)
 
     def _event(self, kind: EventKind, thing: Thing, principal: str) -> Event:
         return Event(

@@ -63,9 +63,7 @@ class Vault:
             headers=listener.settings.headers,
             authorization=listener.settings.authorization,
         )
-        nonce = self._random_bytes(NONCE_BYTES)
-        cipher = self._ciphers[self._newest]
-        text = cipher.encrypt(nonce, msgspec.msgpack.encode(contents), _place(listener))
+        sealed = self.seal(msgspec.msgpack.encode(contents), place=_place(listener))
         shown = replace(
             listener,
             url=redacted_url(listener.url),
@@ -74,7 +72,7 @@ class Vault:
             settings=replace(listener.settings, headers={}, authorization=None),
         )
         facts = {name: getattr(shown, name) for name in Listener.__struct_fields__}
-        return StoredListener(**facts, sealed=self._newest + nonce + text)
+        return StoredListener(**facts, sealed=sealed)
 
     def opened(self, stored: StoredListener) -> Listener:
         """The listener as it is used; raises CannotUnseal."""
@@ -82,18 +80,11 @@ class Vault:
         listener = Listener(**facts)
         if not stored.sealed:
             return listener
-        key_id, nonce = stored.sealed[:ID_BYTES], stored.sealed[ID_BYTES : ID_BYTES + NONCE_BYTES]
-        cipher = self._ciphers.get(key_id)
-        if cipher is None:
-            raise CannotUnseal(
-                f"the secrets of listener {stored.id} are encrypted with key {key_id.hex()}, which secrets_key_file"
-                " does not have; add that key to the file"
-            )
+        text = self.unseal(stored.sealed, place=_place(stored), whose=f"listener {stored.id}")
         try:
-            text = cipher.decrypt(nonce, stored.sealed[ID_BYTES + NONCE_BYTES :], _place(stored))
             contents = msgspec.msgpack.decode(text, type=_Contents)
-        except (InvalidTag, msgspec.MsgspecError):
-            raise CannotUnseal(f"the encrypted secrets of listener {stored.id} are damaged; restore a backup") from None
+        except msgspec.MsgspecError:
+            raise _damaged(f"listener {stored.id}") from None
         settings = replace(listener.settings, headers=contents.headers, authorization=contents.authorization)
         return replace(
             listener,
@@ -103,9 +94,34 @@ class Vault:
             settings=settings,
         )
 
-    def is_current(self, stored: StoredListener) -> bool:
-        """Whether the listener is stored as it would be now."""
-        return stored.sealed[:ID_BYTES] == self._newest
+    def is_current(self, sealed: bytes) -> bool:
+        """Whether secrets are stored as they would be now; nothing sealed stands for secrets in the clear."""
+        return sealed[:ID_BYTES] == self._newest
+
+    def seal(self, secrets: bytes, *, place: bytes) -> bytes:
+        """Encrypt with the newest key; nothing where there is no key. `place` says whose secrets they are."""
+        if not self._newest or self._random_bytes is None:
+            return b""
+        nonce = self._random_bytes(NONCE_BYTES)
+        return self._newest + nonce + self._ciphers[self._newest].encrypt(nonce, secrets, place)
+
+    def unseal(self, sealed: bytes, *, place: bytes, whose: str) -> bytes:
+        """What `seal` was given, for the same place; raises CannotUnseal."""
+        key_id, nonce = sealed[:ID_BYTES], sealed[ID_BYTES : ID_BYTES + NONCE_BYTES]
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            raise CannotUnseal(
+                f"the secrets of {whose} are encrypted with key {key_id.hex()}, which secrets_key_file"
+                " does not have; add that key to the file"
+            )
+        try:
+            return cipher.decrypt(nonce, sealed[ID_BYTES + NONCE_BYTES :], place)
+        except InvalidTag:
+            raise _damaged(whose) from None
+
+
+def _damaged(whose: str) -> CannotUnseal:
+    return CannotUnseal(f"the encrypted secrets of {whose} are damaged; restore a backup")
 
 
 def read_keys(path: Path) -> list[bytes]:

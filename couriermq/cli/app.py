@@ -69,6 +69,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (MANAGE, "queues", "queues:app", "Create, look at, change, empty and delete queues."),
     (MANAGE, "exchanges", "exchanges:app", "Copy messages to several queues by rules."),
     (MANAGE, "listeners", "listeners:app", "Have messages delivered to URLs, and see how that goes."),
+    (MANAGE, "workers", "workers:app", "Run queue() handlers of Workers on this machine."),
     (MANAGE, "claims", "claims:app", "See what jobs hold of queues, and free it."),
     (MANAGE, "tenants", "tenants:app", "Keep owners of queues apart."),
     (MANAGE, "credentials", "credentials:app", "Let programs in, each with its own rights."),

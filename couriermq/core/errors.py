@@ -9,7 +9,7 @@ CourierError
 ├── NotFound
 │   ├── TenantNotFound · QueueNotFound · ExchangeNotFound · BindingNotFound
 │   ├── MessageNotFound · CredentialNotFound · ListenerNotFound · RecordNotFound · CursorNotFound · ShardNotFound
-│   ├── JobNotFound · StageNotFound · PublicationNotFound · PurgeNotFound
+│   ├── JobNotFound · StageNotFound · PublicationNotFound · PurgeNotFound · WorkerNotFound
 │   └── ClaimGone        the claim is over, or was never made
 ├── Conflict
 │   ├── AlreadyExists    the name is taken
@@ -112,6 +112,10 @@ class ListenerNotFound(NotFound):
 
 class RecordNotFound(NotFound):
     noun = "record"
+
+
+class WorkerNotFound(NotFound):
+    noun = "worker"
 
 
 class CursorNotFound(NotFound):

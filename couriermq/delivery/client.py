@@ -12,7 +12,7 @@ from functools import partial
 from time import perf_counter
 
 from couriermq.core.redaction import without_secrets
-from couriermq.delivery.connection import Connection, RequestFailed, Response, StaleConnection
+from couriermq.delivery.connection import Connection, NotConnected, RequestFailed, Response, StaleConnection
 from couriermq.delivery.egress import Proxy, Tunnel, absolute_form
 from couriermq.delivery.guard import Guard, Refused, Target, literal_address
 from couriermq.delivery.model import Answer
@@ -121,15 +121,14 @@ class Client:
         try:
             addresses = await self._addresses(target)
         except OSError as error:
-            raise RequestFailed(f"{target.host} could not be looked up: {error.strerror or error}") from None
+            raise NotConnected(f"{target.host} could not be looked up: {error.strerror or error}") from None
         failure: RequestFailed | None = None
         for address in addresses[:ADDRESSES]:
             try:
                 return await self._connect(target, address)
             except RequestFailed as error:
                 failure = error
-        assert failure is not None
-        raise failure
+        raise NotConnected(str(failure))
 
     async def _addresses(self, target: Target) -> list[str]:
         """Where to connect to, judged; a proxy that resolves names judges them as well."""

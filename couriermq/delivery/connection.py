@@ -3,9 +3,9 @@
 import asyncio
 from typing import cast
 
-from couriermq.delivery.response import RequestFailed, Response, ResponseReader
+from couriermq.delivery.response import NotConnected, RequestFailed, Response, ResponseReader
 
-__all__ = ["Connection", "RequestFailed", "Response", "StaleConnection"]
+__all__ = ["Connection", "NotConnected", "RequestFailed", "Response", "StaleConnection"]
 
 JOINED_BYTES = 64 * 1024
 """A body that is shorter than this is sent in one piece with its head."""

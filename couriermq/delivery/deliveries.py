@@ -13,14 +13,16 @@ from couriermq.catalog import Catalog
 from couriermq.clock import Clock
 from couriermq.core.duties import delivery_to
 from couriermq.core.errors import Invalid
-from couriermq.core.model import DAY, MINUTE, Listener, ListenerSettings, ListenerState, Secret
+from couriermq.core.model import DAY, MINUTE, Listener, ListenerSettings, ListenerState, Queue, Secret
 from couriermq.delivery import signing
 from couriermq.delivery.alarms import Alarms
 from couriermq.delivery.authorization import Authorizer
+from couriermq.delivery.batches import Batches
 from couriermq.delivery.book import HealthBook
 from couriermq.delivery.challenge import answers_challenge
 from couriermq.delivery.checks import check_listener_name, check_listener_settings
 from couriermq.delivery.client import Client
+from couriermq.delivery.consumers import WorkerConsumer, served_consumer
 from couriermq.delivery.dispatcher import Dispatcher
 from couriermq.delivery.egress import Proxy
 from couriermq.delivery.envelope import Postman
@@ -91,6 +93,9 @@ class Deliveries:
         self._log = DeliveryLog(broker, shared=shared)
         self._replays = Replays(broker, catalog)
         settler = Settler(broker, self._log, self._tasks, self._store_work)
+        self._batches = Batches(self._client, clock, book=self._book, settler=settler)
+        self._consumers: dict[str, WorkerConsumer] = {}
+        """By the id of the queue, the worker consumers that are served."""
         judge = Judge(catalog, clock, book=self._book, settler=settler, tasks=self._tasks, disable_ms=disable_ms)
         self._dispatcher = Dispatcher(
             broker,
@@ -103,6 +108,7 @@ class Deliveries:
             store=self._store_work,
             requests=self._request_work,
             judge=judge,
+            batches=self._batches,
             renewals=Renewals(broker, clock, self._alarms, self._store_work),
             holds=holds,
         )
@@ -134,13 +140,17 @@ class Deliveries:
         for listener in self._catalog.listeners():
             self._dispatcher.changed(listener)
             self._liveness.known(listener)
+        for queue in self._catalog.all_queues():
+            self._queue_changed(queue, True)
         self._catalog.watch_listeners(self._changed)
+        self._catalog.watch_consumers(self._queue_changed)
         ringing = asyncio.create_task(self._alarms.run())
         self._dispatcher.start()
         try:
             yield
         finally:
             self._catalog.watch_listeners(None)
+            self._catalog.watch_consumers(None)
             ringing.cancel()
             await self._stop()
 
@@ -168,6 +178,19 @@ class Deliveries:
             self._log.forget(listener)
             self._book.forget(listener)
 
+    def _queue_changed(self, queue: Queue, present: bool) -> None:
+        """Serve the queue's worker consumer as it is now, or no longer."""
+        known = self._consumers.pop(queue.id, None)
+        consumer = served_consumer(self._catalog, queue) if present else None
+        if known is not None and (consumer is None or consumer.id != known.id):
+            self._dispatcher.gone(known)
+            self._book.forget(known)
+            self._log.forget(known)
+            self._batches.meter.forget(queue.id)
+        if consumer is not None:
+            self._consumers[queue.id] = consumer
+            self._dispatcher.changed(consumer)
+
     # -- what is known ----------------------------------------------------------------------------------------
 
     def health(self, listener: Listener) -> Health:
@@ -175,6 +198,14 @@ class Deliveries:
         lane = self._dispatcher.lane_of(listener) if self._dispatcher.is_ours(listener) else None
         health = self._book.of(listener)
         return replace(health, breaker=lane.breaker.state(now=self._clock.now())) if lane else health
+
+    def consumer(self, queue: Queue) -> WorkerConsumer | None:
+        """The worker consumer of a queue, where its script is attached to a bridge."""
+        return self._consumers.get(queue.id)
+
+    def concurrency(self, queue: Queue) -> dict[int, float]:
+        """How many invocations of the queue's consumer ran at a time, by the start of the minute."""
+        return self._batches.meter.averages(queue.id, now=self._clock.now())
 
     async def log(self, listener: Listener, limit: int = 100, before: str | None = None) -> list[DeliveryAttempt]:
         """Recent attempts, newest first."""

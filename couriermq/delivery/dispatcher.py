@@ -17,17 +17,21 @@ from couriermq.catalog import Catalog
 from couriermq.clock import Clock
 from couriermq.core.duties import DELIVERY, delivery_to
 from couriermq.core.errors import CourierError, Invalid, QueueNotFound
-from couriermq.core.model import SECOND, Lease, Listener, ListenerState, Release
+from couriermq.core.model import SECOND, Counters, Lease, Listener, ListenerState, Release
 from couriermq.delivery.alarms import Alarms
+from couriermq.delivery.batch_lane import BatchLane
+from couriermq.delivery.batches import Batches
 from couriermq.delivery.book import PRINCIPAL
+from couriermq.delivery.bridge import BridgeAnswer, write_batch
 from couriermq.delivery.client import Withdrawn
+from couriermq.delivery.consumers import WorkerConsumer
 from couriermq.delivery.envelope import Envelope, Postman, envelope
 from couriermq.delivery.fairness import FairWork
 from couriermq.delivery.guard import Guard
 from couriermq.delivery.judging import Judge
 from couriermq.delivery.lane import Lane
 from couriermq.delivery.model import Answer
-from couriermq.delivery.renewing import Renewals, lease_ms
+from couriermq.delivery.renewing import Renewals
 from couriermq.delivery.tasks import Tasks
 
 STORE_RETRY_MS = SECOND
@@ -56,6 +60,7 @@ class Dispatcher:
         store: FairWork,
         requests: FairWork,
         judge: Judge,
+        batches: Batches,
         renewals: Renewals,
         holds: Callable[[str], bool],
     ) -> None:
@@ -69,6 +74,7 @@ class Dispatcher:
         self._store = store
         self._requests = requests
         self._judge = judge
+        self._batches = batches
         self._renewals = renewals
         self._holds = holds
         self._held: set[str] = set()
@@ -108,9 +114,17 @@ class Dispatcher:
             return
         lane = self._lanes.get(queue_key)
         if lane is None:
-            lane = self._lanes[queue_key] = Lane(listener, self._catalog.outbox(listener))
+            lane = self._lanes[queue_key] = self._new_lane(listener)
         lane.hungry = True
         self._pump(lane)
+
+    def _new_lane(self, listener: Listener) -> Lane:
+        outbox = self._catalog.outbox(listener)
+        return (
+            BatchLane(listener, outbox, self._batches.meter)
+            if isinstance(listener, WorkerConsumer)
+            else Lane(listener, outbox)
+        )
 
     def changed(self, listener: Listener) -> None:
         """A listener is new, or other than it was."""
@@ -172,6 +186,7 @@ class Dispatcher:
     def _woken(self, lane: Lane, at: int) -> None:
         if lane.alarm_at == at:
             lane.alarm_at = None
+        self._dispatch(lane)
         self._pump(lane)
 
     async def _fetch(self, lane: Lane) -> None:
@@ -183,7 +198,7 @@ class Dispatcher:
         lane.hungry = False  # what becomes ready while we look says so
         started = perf_counter()
         try:
-            leases = await self._broker.receive(lane.outbox, limit=count, lease_ms=lease_ms(lane), principal=PRINCIPAL)
+            leases = await self._broker.receive(lane.outbox, limit=count, lease_ms=lane.lease_ms, principal=PRINCIPAL)
         except QueueNotFound:
             return
         except CourierError:
@@ -196,7 +211,7 @@ class Dispatcher:
         lane.hungry = lane.hungry or len(leases) == count
         if rate := lane.listener.settings.requests_per_second:
             lane.pace.spend(len(leases), rate, now=self._clock.now())
-        lane.waiting.extend(leases)
+        lane.take(leases, now=self._clock.now())
         self._renewals.hold(lane, leases)
         lane.used = lane.used or bool(leases)
         if not lane.used and not lane.hungry and self._going:
@@ -216,14 +231,14 @@ class Dispatcher:
 
     def _dispatch(self, lane: Lane) -> None:
         """Send off what is leased, or give it back where that may not be any more."""
-        width = self._width(lane)
+        width, now = self._width(lane), self._clock.now()
         if not width and lane.waiting:
-            untried = list(lane.waiting)
-            lane.waiting.clear()
-            self._tasks.start(self._give_back(lane, untried))
-        while lane.waiting and lane.active < width:
-            lane.active += 1
-            self._requests.add(lane.listener.tenant, partial(self._deliver, lane, lane.waiting.popleft()))
+            self._tasks.start(self._give_back(lane, lane.drain()))
+        while lane.active < width and (parcel := lane.next_parcel(now=now)):
+            lane.begin(parcel, now=now)
+            self._requests.add(lane.listener.tenant, partial(self._deliver, lane, parcel))
+        if lane.active < width and (at := lane.next_parcel_at()) is not None:
+            self._wake(lane, at)
 
     def _width(self, lane: Lane) -> int:
         return lane.width(now=self._clock.now()) if self._may_go(lane) else 0
@@ -237,46 +252,47 @@ class Dispatcher:
         except CourierError as error:  # then their leases end by themselves
             log.warning("%d messages for listener %s were not given back: %s", len(untried), lane.listener.id, error)
 
-    async def _deliver(self, lane: Lane, lease: Lease) -> None:
+    async def _deliver(self, lane: Lane, parcel: list[Lease]) -> None:
         if not self._width(lane):  # paused, stopped or tripped while it waited for its turn
-            lane.active -= 1
-            await self._give_back(lane, [lease])
+            lane.end(parcel, now=self._clock.now())
+            await self._give_back(lane, parcel)
             return
         try:
-            answer = await self._attempt(lane, lease)
+            answer = await self._attempt(lane, parcel)
         except asyncio.CancelledError:
             answer = STOPPED
         except Exception:
             log.exception("a delivery to listener %s could not be made", lane.listener.id)
             answer = FAILED
-        lane.active -= 1
+        lane.end(parcel, now=self._clock.now())
         if answer is None:
-            lane.leases.pop(lease.receipt, None)
+            for lease in parcel:
+                lane.leases.pop(lease.receipt, None)
+        elif isinstance(lane, BatchLane):
+            self._batches.judge.judge(lane, parcel, answer, then=self._pump)
         else:
-            self._judge.judge(lane, lease, answer, then=self._pump)
+            self._judge.judge(lane, parcel[0], answer, then=self._pump)
         self._dispatch(lane)
         self._pump(lane)
 
-    async def _attempt(self, lane: Lane, lease: Lease) -> Answer | None:
-        """One request, or None when the lease was lost before it was made or answered."""
-        listener, receipt = lane.listener, lease.receipt
+    async def _attempt(self, lane: Lane, parcel: list[Lease]) -> Answer | None:
+        """One request, or None when a lease was lost before it was made, or every lease before it was answered."""
+        receipts = [lease.receipt for lease in parcel]
 
         def may_send() -> bool:
-            return lane.holds(receipt, now=self._clock.now())
+            now = self._clock.now()
+            return all(lane.holds(receipt, now=now) for receipt in receipts)
 
         if not may_send():
             return None
         cover = self._cover(lane)
         if isinstance(cover, str):
-            return Answer(error=cover)
-        name, limit = self._queue_name(listener), asyncio.timeout(None)
-        now, wall = self._clock.now(), self._clock.wall()
+            return BridgeAnswer(error=cover, unreached=True)
+        limit = asyncio.timeout(None)
         try:
             async with limit:
-                lane.requests[receipt] = limit
-                return await self._postman.deliver(
-                    listener, cover, lease.message, queue_name=name, now=now, wall=wall, may_send=may_send
-                )
+                lane.requests.update(dict.fromkeys(receipts, limit))
+                return await self._request(lane, cover, parcel, may_send)
         except Withdrawn:
             return None
         except TimeoutError:
@@ -284,7 +300,19 @@ class Dispatcher:
                 raise
             return None
         finally:
-            lane.requests.pop(receipt, None)
+            for receipt in receipts:
+                lane.requests.pop(receipt, None)
+
+    async def _request(self, lane: Lane, cover: Envelope, parcel: list[Lease], may_send: Callable[[], bool]) -> Answer:
+        listener = lane.listener
+        if isinstance(lane, BatchLane):
+            counters = (await self._broker.counters_of([lane.outbox])).get(lane.outbox.key, Counters())
+            batch = write_batch(lane.outbox.name, parcel, counters)
+            return await self._batches.bridges.deliver(lane.listener, cover, batch, may_send=may_send)
+        name, now, wall = self._queue_name(listener), self._clock.now(), self._clock.wall()
+        return await self._postman.deliver(
+            listener, cover, parcel[0].message, queue_name=name, now=now, wall=wall, may_send=may_send
+        )
 
     def _cover(self, lane: Lane) -> Envelope | str:
         if lane.cover is None:

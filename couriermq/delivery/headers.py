@@ -70,15 +70,22 @@ def message_lines(message: Message, secrets: tuple[Secret, ...], *, now: int, wa
 
     Receivers compare the timestamp with the time of day, so it is the wall clock's; secrets expire by Courier's clock.
     """
-    message_id, timestamp = header_id(message.id), wall // 1_000
-    signed = signature(secrets, message_id, timestamp, message.body, now=now)
-    kind = message.content_type
-    return b"Content-Type: %b\r\nwebhook-id: %b\r\nwebhook-timestamp: %d\r\n%b%b" % (
-        (kind if kind and _VALUE.fullmatch(kind) else DEFAULT_TYPE).encode("ascii"),
-        message_id.encode("ascii"),
+    kind = message.content_type if message.content_type and is_sendable(message.content_type) else DEFAULT_TYPE
+    signed = signed_lines(header_id(message.id), kind, message.body, secrets, now=now, wall=wall)
+    return signed + _trace_line(message.trace)
+
+
+def signed_lines(
+    webhook_id: str, content_type: str, body: bytes, secrets: tuple[Secret, ...], *, now: int, wall: int
+) -> bytes:
+    """What a body is, and the proof of whom it comes from."""
+    timestamp = wall // 1_000
+    signed = signature(secrets, webhook_id, timestamp, body, now=now)
+    return b"Content-Type: %b\r\nwebhook-id: %b\r\nwebhook-timestamp: %d\r\n%b" % (
+        content_type.encode("ascii"),
+        webhook_id.encode("ascii"),
         timestamp,
         b"webhook-signature: %b\r\n" % signed if signed else b"",
-        _trace_line(message.trace),
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 
@@ -16,6 +17,8 @@ FAST_MS = 100.0
 MOST_AHEAD = 500
 LEASE_SPARE_MS = SECOND
 """A request begins only while its lease lasts for at least this, and ends when no more than this is left."""
+LEASE_MS = 10 * SECOND
+"""Leases are short and extended while they are needed, so that those of a node that dies end soon."""
 SHARE = 0.2
 """How much the newest measurement counts."""
 
@@ -63,6 +66,34 @@ class Lane:
         self.fetching = False
         self.used = False
         self.alarm_at: int | None = None
+
+    @property
+    def lease_ms(self) -> int:
+        return min(self.outbox.settings.lease_ms, LEASE_MS)
+
+    def take(self, leases: Sequence[Lease], *, now: int) -> None:
+        """Messages that were leased for the receiver."""
+        self.waiting.extend(leases)
+
+    def next_parcel(self, *, now: int) -> list[Lease]:
+        """What the next request brings; empty while there is nothing to send yet."""
+        return [self.waiting.popleft()] if self.waiting else []
+
+    def next_parcel_at(self) -> int | None:
+        """When time alone makes a parcel of what waits."""
+        return None
+
+    def drain(self) -> list[Lease]:
+        """Everything that waits, to be given back."""
+        leases = list(self.waiting)
+        self.waiting.clear()
+        return leases
+
+    def begin(self, parcel: Sequence[Lease], *, now: int) -> None:
+        self.active += 1
+
+    def end(self, parcel: Sequence[Lease], *, now: int) -> None:
+        self.active -= 1
 
     def renew(self, listener: Listener, outbox: Queue) -> None:
         """The listener was changed; one that is set going again gets a fresh start."""

@@ -13,7 +13,6 @@ from couriermq.delivery.book import PRINCIPAL
 from couriermq.delivery.fairness import FairWork
 from couriermq.delivery.lane import LEASE_SPARE_MS, Lane
 
-LEASE_MS = 10 * SECOND
 RETRY_MS = SECOND
 
 log = logging.getLogger(__name__)
@@ -33,7 +32,7 @@ class Renewals:
             lane.leases[lease.receipt] = lease.expires_at
         if leases and not lane.renewing:
             lane.renewing = True
-            self._ring(lane, lease_ms(lane) // 2)
+            self._ring(lane, lane.lease_ms // 2)
 
     def _ring(self, lane: Lane, wait_ms: int) -> None:
         self._alarms.set(self._clock.now() + wait_ms, lambda: self._due(lane))
@@ -46,7 +45,7 @@ class Renewals:
 
     async def _renew(self, lane: Lane) -> None:
         """Make longer what would have less than a quarter left at the next ring, which is half a lease from now."""
-        span, now = lease_ms(lane), self._clock.now()
+        span, now = lane.lease_ms, self._clock.now()
         wait_ms = span // 2
         old = [receipt for receipt, expires_at in lane.leases.items() if expires_at - now <= span * 3 // 4]
         if old:
@@ -79,7 +78,3 @@ class Renewals:
         now = self._clock.now()
         for receipt in [each for each in lane.requests if not lane.holds(each, now=now)]:
             lane.lose(receipt)
-
-
-def lease_ms(lane: Lane) -> int:
-    return min(lane.outbox.settings.lease_ms, LEASE_MS)

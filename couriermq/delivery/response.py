@@ -37,6 +37,10 @@ class RequestFailed(Exception):
     """There is no response; the text says why."""
 
 
+class NotConnected(RequestFailed):
+    """There is no connection, so that nothing of the request was sent."""
+
+
 class ResponseReader:
     """Give every piece of data to `feed` until it returns the response; `reset` prepares for the next one."""
 

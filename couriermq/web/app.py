@@ -20,6 +20,7 @@ from couriermq.core.errors import (
     TenantNotFound,
     Throttled,
     Unauthenticated,
+    WorkerNotFound,
 )
 from couriermq.telemetry.traffic import RouteTraffic, Traffic
 from couriermq.web.asgi import Disconnected, Receive, Scope, Send, send_stream, watched
@@ -39,7 +40,7 @@ log = logging.getLogger("couriermq.web")
 
 MISSED = (
     TenantNotFound, QueueNotFound, ExchangeNotFound, BindingNotFound, ListenerNotFound, CredentialNotFound,
-    RecordNotFound, CursorNotFound, Unauthenticated,
+    RecordNotFound, WorkerNotFound, CursorNotFound, Unauthenticated,
 )  # fmt: skip
 
 PUBLIC_BODY_BYTES = 16 * 1024

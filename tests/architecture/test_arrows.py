@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "journal": {"core", "clock", "storage.base"},
     "lake": {"core", "clock", "journal", "storage.base"},
     "report": {"core", "lake"},
+    "workers": set(),
     "spark": {"clock", "journal.schema", "core.shards", "core.billing"},
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
@@ -79,7 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"storage.*"},
     "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"}
-    | {"spark", "lake", "report", "storage.dump", "storage.migrating", "permissions"},
+    | {"spark", "lake", "report", "storage.dump", "storage.migrating", "permissions", "workers"},
 }
 """What each part may import besides itself and the package root; `.*` stands for each folder of its own."""
 

@@ -12,7 +12,7 @@ from couriermq.core.errors import Unavailable
 from couriermq.core.model import SECOND, Extend, Lease, Listener
 from couriermq.delivery import envelope
 from couriermq.delivery.headers import message_lines
-from couriermq.delivery.renewing import LEASE_MS
+from couriermq.delivery.lane import LEASE_MS
 from tests.delivery.conftest import Post
 from tests.support.eventually import eventually
 from tests.support.receiver import Receiver, answer, hang_up, held_until

@@ -41,8 +41,8 @@ def test_what_is_sealed_comes_back_whole() -> None:
     assert isinstance(sealed, StoredListener)
     assert (sealed.url, sealed.secrets, sealed.settings.headers) == ("https://x.example/…", (), {})
     assert vault(b"b", b"a").opened(sealed) == listener()
-    assert vault(b"a").is_current(sealed)
-    assert not vault(b"b", b"a").is_current(sealed)
+    assert vault(b"a").is_current(sealed.sealed)
+    assert not vault(b"b", b"a").is_current(sealed.sealed)
 
 
 @pytest.mark.parametrize("change", [{"id": "other"}, {"tenant": "other"}, {"sealed": b"x" * 60}])

@@ -44,6 +44,7 @@ ERRORS: dict[type[CourierError], Answer] = {
     core.CredentialNotFound: Answer(404, "credential-not-found", "No such credential"),
     core.ListenerNotFound: Answer(404, "listener-not-found", "No such listener"),
     core.RecordNotFound: Answer(404, "record-not-found", "No such record"),
+    core.WorkerNotFound: Answer(404, "worker-not-found", "No such worker"),
     core.CursorNotFound: Answer(404, "cursor-not-found", "No such cursor"),
     core.ShardNotFound: Answer(404, "shard-not-found", "No such shard"),
     core.JobNotFound: Answer(404, "job-not-found", "No such job"),

@@ -15,6 +15,7 @@ from couriermq.dialects.native import (
     stages,
     stats,
     tenants,
+    workers,
 )
 
 OPERATIONS = (
@@ -25,6 +26,7 @@ OPERATIONS = (
     *exchanges.OPERATIONS,
     *sending.OPERATIONS[1:],
     *listeners.OPERATIONS,
+    *workers.OPERATIONS,
     *claims.OPERATIONS,
     *stages.OPERATIONS,
     *tenants.OPERATIONS,

@@ -1,33 +1,15 @@
-"""Content types: Cloudflare's four words, the MIME types under which messages cross to other dialects, and back."""
+"""Bodies as a pull shows them, which is always a string."""
 
 import base64
 import binascii
-from functools import lru_cache
 
 import msgspec
 
+from couriermq.core.content_types import BYTES, JSON, MIME, TEXT, V8, word_of
 from couriermq.core.model import Message
 from couriermq.core.surrogates import json_text
 
-TEXT, JSON, BYTES, V8 = "text", "json", "bytes", "v8"
-
-MIME = {
-    TEXT: "text/plain; charset=utf-8",
-    JSON: "application/json",
-    BYTES: "application/octet-stream",
-    V8: "application/x-v8",
-}
-
-
-@lru_cache(maxsize=1_024)
-def word_of(content_type: str) -> str:
-    """Which of the four words a MIME type is shown as."""
-    essence = content_type.partition(";")[0].strip().lower()
-    if essence == MIME[V8]:
-        return V8
-    if essence == "application/json" or essence.endswith("+json"):
-        return JSON
-    return TEXT if essence.startswith("text/") else BYTES
+__all__ = ["BYTES", "JSON", "MIME", "TEXT", "V8", "from_base64", "word_of", "written"]
 
 
 def written(message: Message, *, json_plain: bool) -> tuple[str, str | msgspec.Raw]:

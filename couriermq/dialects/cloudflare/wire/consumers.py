@@ -2,47 +2,19 @@
 live in the queue's own settings, where every dialect sees them; the annotation holds the rest."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from couriermq.core.model import Json, Queue
+from couriermq.core.consumers import ANNOTATION, HTTP_PULL, WORKER, Consumer, consumer_in, consumer_of
+from couriermq.core.model import Queue
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.dialects.cloudflare.ids import hex_of, queue_id
 from couriermq.dialects.cloudflare.wire.fields import CONSUMER, read_fields, write_fields
 from couriermq.dialects.cloudflare.wire.reading import instant, pointer, read, shown, whole
 
-ANNOTATION = "cloudflare.consumer"
-HTTP_PULL, WORKER = "http_pull", "worker"
-
-
-class Consumer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the annotation holds; None means the default."""
-
-    id: str
-    type: Literal["http_pull", "worker"]
-    created_at: int
-    batch_size: int | None = None
-    max_concurrency: int | None = None
-    max_wait_time_ms: int | None = None
-    script_name: str = ""
-    environment_name: str = ""
-
-
-def consumer_of(queue: Queue) -> Consumer | None:
-    return consumer_in(queue.annotations)
-
-
-def consumer_in(annotations: dict[str, Json]) -> Consumer | None:
-    """None as well for an annotation that somebody else has put in its place and that is no consumer."""
-    document = annotations.get(ANNOTATION)
-    if document is None:
-        return None
-    try:
-        return msgspec.convert(document, Consumer)
-    except msgspec.ValidationError:
-        return None
+__all__ = ["ANNOTATION", "HTTP_PULL", "WORKER", "Consumer", "consumer_in", "consumer_of"]
 
 
 class ConsumerOrder(msgspec.Struct):
