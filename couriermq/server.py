@@ -46,6 +46,7 @@ from couriermq.purges import Purges
 from couriermq.stages import Stages
 from couriermq.storage.base import CannotOpen, ShardLog
 from couriermq.storage.sqlite.store import SqliteStore
+from couriermq.subscriptions import EventFeed
 from couriermq.telemetry import logs
 from couriermq.telemetry.traffic import Traffic
 from couriermq.upkeep.timekeeper import Timekeeper
@@ -157,7 +158,8 @@ async def running(
             followers, shards, Proxies(settings.trusted_proxies),
         )  # fmt: skip
         app, links = _app(load_dialects(dialects, settings), services, store, tracing)
-        workers = (timekeeper, pasts, archive, shards, audit, purges)
+        feed = EventFeed(broker, catalog, clock, cursors, holds=store.holds)
+        workers = (timekeeper, pasts, archive, shards, audit, purges, feed)
         jobs = [_keep_tokens(gate, clock), *(worker.run() for worker in workers if worker is not None)]
         async with _in_background(*jobs), deliveries.running():
             yield Node(app=app, services=services, store=store, minted_token=minted, links=links)

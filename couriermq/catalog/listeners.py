@@ -25,10 +25,14 @@ class Listeners(Queues):
         url: str,
         *,
         settings: ListenerSettings | None = None,
+        dead_letter_queue: str | None = None,
         principal: str,
         **facts: Any,
     ) -> Listener:
-        """A listener with the two queues that it needs; `facts` are further fields of Listener."""
+        """A listener with the two queues that it needs; `facts` are further fields of Listener.
+
+        Messages whose schedule is used up go to `dead_letter_queue`, the id of a queue, or to the listener's own.
+        """
         settings = settings or ListenerSettings()
         self._check_listener(settings)
         async with self._writing:
@@ -42,7 +46,7 @@ class Listeners(Queues):
                 f"~{listener_id}",
                 owner=listener_id,
                 kind=Kind.FIFO if settings.ordered else Kind.STANDARD,
-                settings=_outbox_settings(QueueSettings(dead_letter_queue=dead.id), settings),
+                settings=_outbox_settings(QueueSettings(dead_letter_queue=dead_letter_queue or dead.id), settings),
             )
             listener = Listener(
                 id=listener_id,

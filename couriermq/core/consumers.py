@@ -11,7 +11,7 @@ import msgspec
 from couriermq.core.model import SECOND, Json, Queue, Secret
 
 ANNOTATION = "cloudflare.consumer"
-HTTP_PULL, WORKER = "http_pull", "worker"
+HTTP_PULL, WORKER, NOTIFICATION = "http_pull", "worker", "notification"
 
 DEFAULT_BATCH = 10
 DEFAULT_WAIT_MS = 5 * SECOND
@@ -22,13 +22,16 @@ class Consumer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the annotation holds; None means the default."""
 
     id: str
-    type: Literal["http_pull", "worker"]
+    type: Literal["http_pull", "worker", "notification"]
     created_at: int
     batch_size: int | None = None
     max_concurrency: int | None = None
     max_wait_time_ms: int | None = None
     script_name: str = ""
     environment_name: str = ""
+    webhooks: tuple[str, ...] = ()
+    """Of a notification consumer: the origins of the URLs that messages are delivered to. The URLs themselves, which
+    may hold secrets, are in the listeners."""
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):

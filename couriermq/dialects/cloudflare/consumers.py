@@ -1,4 +1,4 @@
-"""Consumers, one a queue: http_pull switches pulling on, worker is configuration that is kept."""
+"""Consumers, one a queue: http_pull switches pulling on, worker and notification have messages delivered."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +11,7 @@ from couriermq.core.model import Action, Json, Queue, QueueSettings
 from couriermq.dialects.cloudflare.access import is_legacy, named_queue, queue_of
 from couriermq.dialects.cloudflare.ids import is_same
 from couriermq.dialects.cloudflare.limits import DEFAULT_RETRIES, NEW_QUEUE, PER_PAGE_MOST
+from couriermq.dialects.cloudflare.notifications import check_webhooks, match_listeners
 from couriermq.dialects.cloudflare.queues import name_of, new_queue
 from couriermq.dialects.cloudflare.wire import consumers as wire
 from couriermq.dialects.cloudflare.wire.envelope import ok, page
@@ -19,7 +20,8 @@ from couriermq.dialects.cloudflare.wire.queues import check_name, cut, jurisdict
 from couriermq.web.call import Call, Reply
 
 FRESH: dict[str, Any] = {field.ours: getattr(NEW_QUEUE, field.ours) for field in CONSUMER} | {
-    "max_attempts": DEFAULT_RETRIES + 1
+    "max_attempts": DEFAULT_RETRIES + 1,
+    "keep_delivered": NEW_QUEUE.keep_delivered,
 }
 """What a consumer asks of its queue unless it says otherwise."""
 
@@ -72,13 +74,16 @@ async def replace_consumer(call: Call) -> Reply:
 async def delete_consumer(call: Call) -> Reply:
     queue = queue_of(call, Action.MANAGE)
     settings = {field.ours: getattr(NEW_QUEUE, field.ours) for field in CONSUMER}
-    await call.services.catalog.change_queue(
+    changed = await call.services.catalog.change_queue(
         queue,
-        settings=lambda present: msgspec.structs.replace(present, **settings, dead_letter_queue=None),
+        settings=lambda present: msgspec.structs.replace(
+            present, **settings, keep_delivered=NEW_QUEUE.keep_delivered, dead_letter_queue=None
+        ),
         annotations=lambda present: {key: value for key, value in present.items() if key != wire.ANNOTATION},
         check=lambda present: _present(call, present),
         principal=call.principal.id,
     )
+    await match_listeners(call, changed, ())
     return ok(None)
 
 
@@ -93,6 +98,7 @@ async def _put(
 ) -> Reply:
     """Write the consumer; `check` and `settings` see the queue as it stands when it is this change's turn."""
     check(queue)  # before a dead letter queue is created for nothing
+    check_webhooks(call, queue, change.webhooks)
     target = await _dead_letter_queue(call, queue, change.dead_letter_queue)
     now = call.services.clock.now()
 
@@ -109,6 +115,7 @@ async def _put(
         check=check,
         principal=call.principal.id,
     )
+    await match_listeners(call, changed, change.webhooks)
     return _written(call, changed)
 
 

@@ -27,6 +27,7 @@ BATCH_REQUEST_BYTES = 6 * BATCH_BYTES + 65_536
 CONTROL_REQUEST_BYTES = 1_048_576
 ACK_REQUEST_BYTES = 6 * RESPONSE_BYTES + CONTROL_REQUEST_BYTES
 """An ack may repeat the whole answer to a pull: clients send the messages back as they got them."""
+QUERY_REQUEST_BYTES = 65_536
 
 QUEUE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 

@@ -11,7 +11,7 @@ from couriermq.dialects.cloudflare.openapi_schemas import SCHEMAS, Schema, array
 
 DESCRIPTION = """\
 Cloudflare Queues as Courier speaks it. Every answer is an envelope, `{success, errors, messages, result}`, with
-`result_info` around lists; the binding routes answer as the Workers runtime expects and need no envelope.
+`result_info` around lists; the binding routes and GraphQL answer as their callers expect and need no envelope.
 Ids are 32 hex digits. A queue is named by its id or, unlike at the vendor, by its name; a path may end in a slash.
 """
 
@@ -106,7 +106,7 @@ OPERATIONS = (
               "[Membership]", parameters=(PAGE, PER_PAGE)),
 )  # fmt: skip
 
-BINDING_OPERATIONS = (
+BARE_OPERATIONS = (
     Operation(
         "POST", routes.BINDING + "/message", "binding_send", "`send` of a queue binding", "binary", "BindingResult",
         parameters=(FORMAT, DELAY),
@@ -117,6 +117,7 @@ BINDING_OPERATIONS = (
     ),
     Operation("GET", routes.BINDING + "/metrics", "binding_metrics", "`metrics` of a queue binding", None,
               "BindingMetrics"),
+    Operation("POST", routes.GRAPHQL, "graphql", "Query statistics in GraphQL", "GraphQLRequest", "GraphQLResult"),
 )  # fmt: skip
 
 
@@ -126,7 +127,7 @@ def document() -> dict[str, Any]:
         paths.setdefault(operation.path, _path(operation))[operation.method.lower()] = _written(
             operation, _enveloped(operation.gives)
         )
-    for operation in BINDING_OPERATIONS:
+    for operation in BARE_OPERATIONS:
         paths.setdefault(operation.path, _path(operation))[operation.method.lower()] = _written(
             operation, ref(operation.gives or "")
         )

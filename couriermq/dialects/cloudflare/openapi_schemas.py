@@ -3,6 +3,7 @@
 from typing import Any
 
 from couriermq.dialects.cloudflare import limits
+from couriermq.dialects.cloudflare.wire import notifications
 from couriermq.dialects.cloudflare.wire.subscriptions import EVENTS, QUEUE_DESTINATION
 
 Schema = dict[str, Any]
@@ -183,10 +184,12 @@ QUEUES = {
     "PurgeStatus": shape(completed={"enum": ["true", "false"]}, started_at=INSTANT),
 }
 
+_WEBHOOKS = array(shape("id", id=STRING), maxItems=notifications.WEBHOOKS)
+
 CONSUMERS = {
     "ConsumerRequest": shape(
         "type",
-        type={"enum": ["http_pull", "worker"]},
+        type={"enum": ["http_pull", "worker", "notification"]},
         script_name=said(STRING, "Needed by a worker consumer."),
         script=STRING,
         environment_name=STRING,
@@ -197,7 +200,8 @@ CONSUMERS = {
             retry_delay=between(0, limits.DELAY_S, "Seconds before a message is tried again."),
             visibility_timeout_ms=LEASE,
             max_concurrency={"type": ["integer", "null"], "minimum": 1, "maximum": limits.CONSUMER_CONCURRENCY},
-            max_wait_time_ms=between(0, limits.CONSUMER_WAIT_MS, "Kept for worker consumers."),
+            max_wait_time_ms=between(0, limits.CONSUMER_WAIT_MS, "How long a worker's batch waits to fill."),
+            webhooks=said(_WEBHOOKS, "Of a notification consumer: URLs."),
         ),
     ),
     "LegacyConsumerRequest": shape(
@@ -214,7 +218,7 @@ CONSUMERS = {
     "Consumer": shape(
         "consumer_id type queue_id queue_name created_on dead_letter_queue settings",
         consumer_id=ID,
-        type={"enum": ["http_pull", "worker"]},
+        type={"enum": ["http_pull", "worker", "notification"]},
         queue_id=STRING,
         queue_name=STRING,
         created_on=INSTANT,
@@ -231,6 +235,9 @@ CONSUMERS = {
             visibility_timeout_ms=COUNT,
             max_concurrency={"type": ["integer", "null"]},
             max_wait_time_ms=COUNT,
+            email=array(STRING),
+            pagerduty=array(STRING),
+            webhooks=_WEBHOOKS,
         ),
     ),
 }
@@ -302,4 +309,22 @@ ACCOUNTS = {
     ),
 }
 
-SCHEMAS: dict[str, Schema] = ENVELOPE | MESSAGES | QUEUES | CONSUMERS | SUBSCRIPTIONS | BINDING | ACCOUNTS
+GRAPHQL = {
+    "GraphQLRequest": shape(
+        "query", query=STRING, variables={"type": ["object", "null"]}, operationName={"type": ["string", "null"]}
+    ),
+    "GraphQLResult": shape(
+        "data errors",
+        data={"type": ["object", "null"]},
+        errors={"anyOf": [{"type": "null"}, array(ref("GraphQLError"), minItems=1)]},
+    ),
+    "GraphQLError": shape(
+        "message extensions",
+        message=STRING,
+        path=array({"type": ["string", "integer"]}),
+        locations=array(shape("line column", line=COUNT, column=COUNT)),
+        extensions=shape("code timestamp", code=STRING, timestamp=INSTANT),
+    ),
+}
+
+SCHEMAS: dict[str, Schema] = ENVELOPE | MESSAGES | QUEUES | CONSUMERS | SUBSCRIPTIONS | BINDING | ACCOUNTS | GRAPHQL

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from couriermq.dialects.cloudflare import (
     accounts,
+    analytics,
     binding,
     consumers,
     legacy,
@@ -25,6 +26,7 @@ CONSUMER = CONSUMERS + "/{consumer_id}"
 SUBSCRIPTIONS = ACCOUNT + "/event_subscriptions/subscriptions"
 SUBSCRIPTION = SUBSCRIPTIONS + "/{subscription_id}"
 BINDING = QUEUE + "/binding"
+GRAPHQL = PREFIX + "/graphql"
 LEGACY_QUEUES = ACCOUNT + "/workers/queues"
 LEGACY_QUEUE = LEGACY_QUEUES + "/{queue_id}"
 LEGACY_CONSUMERS = LEGACY_QUEUE + "/consumers"
@@ -39,6 +41,7 @@ def routes() -> Sequence[Route]:
         *_subscription_routes(),
         *_legacy_routes(),
         *_account_routes(),
+        *_analytics_routes(),
     )
 
 
@@ -115,6 +118,10 @@ def _account_routes() -> list[Route]:
         _route("GET", ACCOUNT + "/tokens/verify", accounts.verify_account_token),
         _route("GET", PREFIX + "/memberships", accounts.list_memberships),
     ]
+
+
+def _analytics_routes() -> list[Route]:
+    return [_route("POST", GRAPHQL, analytics.query, limits.QUERY_REQUEST_BYTES)]
 
 
 def _route(method: str, pattern: str, handler: Handler, body_limit: int = limits.CONTROL_REQUEST_BYTES) -> Route:

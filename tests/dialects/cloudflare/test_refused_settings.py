@@ -122,9 +122,9 @@ async def test_a_page_that_cannot_be(account: Account, query: str) -> None:
 # -- consumers ------------------------------------------------------------
 
 BAD_CONSUMERS = {
-    "no type": ({}, 10026, "type is null; choose http_pull or worker"),
-    "unknown type": ({"type": "push"}, 10026, 'type is "push"; choose http_pull or worker'),
-    "type of the wrong type": ({"type": {}}, 10026, "type is {}; choose http_pull or worker"),
+    "no type": ({}, 10026, "type is null; choose http_pull, worker or notification"),
+    "unknown type": ({"type": "push"}, 10026, 'type is "push"; choose http_pull, worker or notification'),
+    "type of the wrong type": ({"type": {}}, 10026, "type is {}; choose http_pull, worker or notification"),
     "worker without a script": ({"type": "worker"}, 10026, "a worker consumer needs its script_name"),
     "dead letter queue of the wrong type": (
         {"type": "http_pull", "dead_letter_queue": 5},

@@ -9,8 +9,8 @@ from couriermq.core.parsing import UNREADABLE
 from couriermq.core.surrogates import is_json
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.dialects.cloudflare.wire import bodies, push
-from couriermq.dialects.cloudflare.wire.pull import SOURCE
 from couriermq.dialects.cloudflare.wire.reading import pointer, read
+from couriermq.subscriptions import SOURCE_ATTRIBUTE as SOURCE
 from couriermq.web.call import Reply
 
 WORKER = {SOURCE: "worker"}

@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from couriermq.core.consumers import ANNOTATION, HTTP_PULL, WORKER, Consumer, consumer_in, consumer_of
+from couriermq.core.consumers import ANNOTATION, HTTP_PULL, NOTIFICATION, WORKER, Consumer, consumer_in, consumer_of
 from couriermq.core.model import Queue
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.dialects.cloudflare.ids import hex_of, queue_id
+from couriermq.dialects.cloudflare.wire import notifications
 from couriermq.dialects.cloudflare.wire.fields import CONSUMER, read_fields, write_fields
 from couriermq.dialects.cloudflare.wire.reading import instant, pointer, read, shown, whole
 
@@ -36,13 +37,20 @@ class ConsumerChange(msgspec.Struct):
     settings: dict[str, Any]
     dead_letter_queue: str | None
     """A queue's name, empty for none, None where the caller did not say."""
+    webhooks: tuple[str, ...] = ()
+    """The URLs of a notification consumer."""
 
 
 def read_consumer(body: bytes) -> ConsumerChange:
     order = read(_order, body, invalid=Code.BODY_INVALID, malformed=Code.BODY_INVALID)
-    if not isinstance(order.type, str) or order.type not in {HTTP_PULL, WORKER}:
-        raise Refused(Code.BODY_INVALID, f"type is {shown(order.type)}; choose http_pull or worker", pointer="/type")
     document = order.settings or {}
+    if order.type == NOTIFICATION:
+        urls = notifications.read_webhooks(document)
+        fields = notifications.fields(urls)
+        return ConsumerChange(fields, dict(notifications.QUEUE), order.dead_letter_queue, urls)
+    if not isinstance(order.type, str) or order.type not in {HTTP_PULL, WORKER}:
+        sentence = f"type is {shown(order.type)}; choose http_pull, worker or notification"
+        raise Refused(Code.BODY_INVALID, sentence, pointer="/type")
     fields = {"type": order.type, "batch_size": _setting(document, "batch_size", 1, limits.CONSUMER_BATCH)}
     if order.type == WORKER:
         fields |= _worker_fields(order, document)
@@ -152,6 +160,8 @@ def write_consumer(queue: Queue, *, name_of: Callable[[str], str], legacy: bool 
 
 
 def _write_settings(queue: Queue, consumer: Consumer) -> dict[str, object]:
+    if consumer.type == NOTIFICATION:
+        return notifications.write_settings(consumer)
     settings = {
         "batch_size": consumer.batch_size or limits.DEFAULT_CONSUMER_BATCH,
         **write_fields(CONSUMER, queue.settings),

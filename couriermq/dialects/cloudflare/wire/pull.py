@@ -12,6 +12,7 @@ from couriermq.dialects.cloudflare.errors import Code
 from couriermq.dialects.cloudflare.ids import HEX_ID, hex_of
 from couriermq.dialects.cloudflare.wire import bodies
 from couriermq.dialects.cloudflare.wire.reading import in_seconds, read, whole
+from couriermq.subscriptions import SOURCE_ATTRIBUTE as SOURCE
 
 
 class PullOrder(msgspec.Struct):
@@ -128,7 +129,6 @@ def write_peek(messages: Sequence[tuple[Message, str]], *, json_plain: bool) -> 
     return PeekResult(peeked)
 
 
-SOURCE = "CF-sourceMessageSource"
 ID = "Courier-Message-Id"
 """The id that another dialect's sender gave the message, where that is not 32 hex digits."""
 _PLAIN = {word: msgspec.Raw(msgspec.json.encode({"CF-Content-Type": word, SOURCE: "api"})) for word in bodies.MIME}

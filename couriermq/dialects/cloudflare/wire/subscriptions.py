@@ -1,4 +1,5 @@
-"""Event subscriptions on the wire: configuration that Courier keeps, since it runs none of the vendor's products."""
+"""Event subscriptions on the wire. Those of the source `queues` fire; the others are kept, since Courier runs none of
+the vendor's other products."""
 
 import re
 from typing import Any
@@ -9,8 +10,10 @@ from couriermq.core.model import Record
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.dialects.cloudflare.ids import hex_of
 from couriermq.dialects.cloudflare.wire.reading import instant, pointer, read, shown
+from couriermq.subscriptions import NAMES, RECORD, SOURCE, Subscription, subscription_of
 
-RECORD = "cloudflare.subscription"
+__all__ = ["RECORD", "Subscription", "subscription_of"]
+
 QUEUE_DESTINATION = "queues.queue"
 ORDERS = ("created_at", "name", "enabled", "source")
 DIRECTIONS = ("asc", "desc")
@@ -26,6 +29,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "email.sending": tuple(f"message.{verb}" for verb in _EMAIL),
     "images": (),
     "kv": ("namespace.created", "namespace.deleted"),
+    SOURCE: tuple(NAMES.values()),
     "r2": ("bucket.created", "bucket.deleted"),
     "superSlurper": (
         "job.started", "job.paused", "job.resumed", "job.completed", "job.aborted", "job.object.migrated",
@@ -62,16 +66,6 @@ class SubscriptionOrder(msgspec.Struct):
 
 
 _order = msgspec.json.Decoder(SubscriptionOrder)
-
-
-class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of a record."""
-
-    name: str
-    enabled: bool
-    source: dict[str, Any]
-    queue_id: str
-    events: list[str]
 
 
 def read_new(body: bytes) -> Subscription:
@@ -163,10 +157,6 @@ def read_order(order: str | None, direction: str | None) -> tuple[str, bool]:
     if direction is not None and direction not in DIRECTIONS:
         raise _refused(f"direction is {direction[:40]!r}; choose asc or desc", "direction")
     return order or "created_at", direction == "desc"
-
-
-def subscription_of(record: Record) -> Subscription:
-    return msgspec.convert(record.document, Subscription)
 
 
 class SubscriptionObject(msgspec.Struct):

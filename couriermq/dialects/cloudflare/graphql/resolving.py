@@ -1,0 +1,192 @@
+"""Answers the fields of a query: accounts, and the groups of a dataset."""
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any
+
+from graphql import FieldNode, FragmentSpreadNode, GraphQLResolveInfo, InlineFragmentNode, SelectionSetNode
+
+from couriermq.core.errors import Forbidden, Invalid, TenantNotFound
+from couriermq.core.model import DAY, Action, Queue
+from couriermq.dialects.cloudflare.graphql.datasets import Dataset, sources, step_ms
+from couriermq.dialects.cloudflare.graphql.rows import (
+    INSTANTS,
+    Group,
+    Row,
+    grouped,
+    matches,
+    ordered,
+    read_instant,
+    window,
+    write_instant,
+)
+from couriermq.web.call import Call
+
+ACCOUNTS = 20
+GROUPS = 10_000
+"""How many groups a dataset may give, and all datasets of a query together."""
+STEPS = 100_000
+"""How many minutes or hours of queues a query may look at."""
+LEAST_STEPS = 100
+"""What a queue costs at least, however short the time."""
+FILTER_PARTS = 100
+DEFAULT_MS = DAY
+
+Info = GraphQLResolveInfo["Resolver"]
+Answer = Callable[..., Coroutine[Any, Any, Any]]
+
+
+class Resolver:
+    """The context of one query: the call, and how much of its allowance is left."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.groups_left = GROUPS
+        self.steps_left = STEPS
+
+    @staticmethod
+    async def accounts(
+        _: object, info: Info, where: Mapping[str, Any] | None = None, limit: object = None
+    ) -> list[dict[str, str]]:
+        """The accounts that the query names, or the caller's own."""
+        call: Call = info.context.call
+        wanted = where or {}
+        tags = [wanted["accountTag"]] if wanted.get("accountTag") is not None else wanted.get("accountTag_in")
+        if tags is None:
+            if call.principal.tenant is None:
+                raise Invalid("name the account: accounts(filter: {accountTag: …})")
+            tags = [call.principal.tenant]
+        if len(tags) > ACCOUNTS:
+            raise Invalid(f"a query names at most {ACCOUNTS} accounts")
+        return [{"accountTag": str(tag), "tenant": _tenant(call, str(tag))} for tag in tags]
+
+    @staticmethod
+    def of(dataset: Dataset) -> Answer:
+        """What resolves the field of a dataset."""
+
+        async def groups(
+            account: Mapping[str, str],
+            info: Info,
+            where: Mapping[str, Any] | None = None,
+            limit: Any = None,
+            orders: Sequence[str] | None = None,
+        ) -> list[dict[str, Any]]:
+            self: Resolver = info.context
+            count, orders = _limit(limit), orders or ()
+            wanted = _read_filter(where or {}, [FILTER_PARTS])
+            dimensions = _selected(info, "dimensions")
+            _check_orders(orders, dimensions)
+            rows = [row for row in await self._rows(dataset, account["tenant"], wanted) if matches(row, wanted)]
+            found = ordered(grouped(rows, dimensions), orders)[:count]
+            self.groups_left -= len(found)
+            if self.groups_left < 0:
+                raise Invalid(f"a query gives at most {GROUPS} groups; choose a smaller limit")
+            return [_written(group) for group in found]
+
+        return groups
+
+    async def _rows(self, dataset: Dataset, tenant: str, wanted: Mapping[str, Any]) -> list[Row]:
+        services = self.call.services
+        start, end = window(wanted, now=services.clock.now(), default_ms=DEFAULT_MS)
+        queues = [(queue.id, queue) for queue in self._queues(tenant, wanted)]
+        self.steps_left -= max(LEAST_STEPS, (end - start) // step_ms(start, end)) * len(queues)
+        if self.steps_left < 0:
+            raise Invalid("the query looks at too much; choose a shorter time, or name queues with queueId")
+        if start >= end:
+            return []
+        return [row async for source in sources(services, queues, start=start, end=end) for row in dataset.rows(source)]
+
+    def _queues(self, tenant: str, wanted: Mapping[str, Any]) -> list[Queue]:
+        """The queues whose figures the caller may read, and no others than the filter names."""
+        named = wanted.get("queueId_in", [wanted["queueId"]] if "queueId" in wanted else None)
+        queues = self.call.services.catalog.queues(tenant)
+        return [
+            queue
+            for queue in queues
+            if (named is None or queue.id in named) and self.call.principal.may(Action.STATS, queue)
+        ]
+
+
+def _tenant(call: Call, tag: str) -> str:
+    """The tenant of an account; one that is not the caller's is answered like one that does not exist."""
+    principal = call.principal
+    try:
+        tenant = call.services.catalog.tenant_of_alias("cloudflare", tag).id
+    except TenantNotFound:
+        raise Forbidden("use", f"account {tag[:80]!r}") from None
+    if principal.tenant not in {None, tenant}:
+        raise Forbidden("use", f"account {tag[:80]!r}")
+    return tenant
+
+
+def _limit(limit: Any) -> int:
+    if limit is None:
+        return GROUPS
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= GROUPS:
+        raise Invalid(f"limit is from 1 to {GROUPS}")
+    return limit
+
+
+def _read_filter(given: Mapping[str, Any], left: list[int]) -> dict[str, Any]:
+    """The filter with instants as epoch milliseconds; null means no condition."""
+    left[0] -= len(given)
+    if left[0] < 0:
+        raise Invalid(f"a filter has at most {FILTER_PARTS} conditions")
+    read: dict[str, Any] = {}
+    for key, value in given.items():
+        if value is None:
+            continue
+        name, _, operator = key.partition("_")
+        if key in {"AND", "OR"}:
+            read[key] = [_read_filter(part, left) for part in value]
+        elif operator in {"in", "notin"}:
+            left[0] -= len(value)
+            read[key] = {_value(name, one) for one in value}
+        else:
+            read[key] = _value(name, value)
+    return read
+
+
+def _value(name: str, value: object) -> str | int:
+    if name not in INSTANTS:
+        return str(value)
+    at = read_instant(value)
+    return at - at % INSTANTS[name]
+
+
+def _check_orders(orders: Sequence[str], dimensions: Sequence[str]) -> None:
+    for order in orders:
+        name = order.rpartition("_")[0]
+        if "_" not in name and name != "count" and name not in dimensions:
+            raise Invalid(f"orderBy has {name}, which the query does not select among its dimensions")
+
+
+def _selected(info: Info, field: str) -> list[str]:
+    """The names that the query selects below a field of the group, in fragments as well."""
+    inside = [
+        node.selection_set
+        for parent in info.field_nodes
+        for node in _fields(info, parent.selection_set)
+        if node.name.value == field
+    ]
+    names = (node.name.value for selections in inside for node in _fields(info, selections))
+    return [name for name in dict.fromkeys(names) if not name.startswith("__")]
+
+
+def _fields(info: Info, selections: SelectionSetNode | None) -> Iterator[FieldNode]:
+    for node in selections.selections if selections is not None else ():
+        if isinstance(node, FieldNode):
+            yield node
+        elif isinstance(node, InlineFragmentNode):
+            yield from _fields(info, node.selection_set)
+        elif isinstance(node, FragmentSpreadNode):
+            yield from _fields(info, info.fragments[node.name.value].selection_set)
+
+
+def _written(group: Group) -> dict[str, Any]:
+    dimensions = {
+        name: write_instant(name, value) if isinstance(value, int) else value
+        for name, value in group.dimensions.items()
+    }
+    return {
+        "count": group.count, "dimensions": dimensions, "avg": group.avg, "sum": group.sum, "max": group.max,
+    }  # fmt: skip

@@ -1,0 +1,205 @@
+"""Event subscriptions whose source is `queues`: what happens to queues becomes messages in another queue.
+
+The feed reads the journal, so that it sees the changes that any dialect makes. A cursor keeps its place: an event is
+sent at least once, also across restarts, and a repetition has the same message id.
+"""
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from couriermq.broker import Broker
+from couriermq.catalog import Catalog
+from couriermq.clock import Clock
+from couriermq.core.content_types import JSON, MIME
+from couriermq.core.duties import UPKEEP
+from couriermq.core.errors import CourierError, CursorNotFound, OffsetGone
+from couriermq.core.events import Entry, Event, EventKind
+from couriermq.core.limits import BATCH_COUNT
+from couriermq.core.model import SECOND, Draft, Json, Record
+from couriermq.core.shards import first_of, shard_of
+from couriermq.journal.cursors import Cursors
+from couriermq.journal.merging import forwards
+
+RECORD = "cloudflare.subscription"
+SOURCE = "queues"
+CURSOR = "event-subscriptions"
+PRINCIPAL = "event-subscription"
+SOURCE_ATTRIBUTE = "CF-sourceMessageSource"
+
+NAMES: dict[str, str] = {
+    EventKind.QUEUE_ADDED: "queue.created",
+    EventKind.QUEUE_CHANGED: "queue.updated",
+    EventKind.QUEUE_DELETED: "queue.deleted",
+    EventKind.DEAD_LETTERED: "message.deadLettered",
+}
+"""The kinds of events that can be subscribed to, and their names."""
+
+LOOK_MS = SECOND
+SAVE_MS = 30 * SECOND
+CHUNK = 1_000
+
+log = logging.getLogger(__name__)
+
+
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+    """The document of a record."""
+
+    name: str
+    enabled: bool
+    source: dict[str, Any]
+    queue_id: str
+    events: list[str]
+
+
+def subscription_of(record: Record) -> Subscription:
+    return msgspec.convert(record.document, Subscription)
+
+
+class EventFeed:
+    """Sends events to the subscriptions that ask for them, on the node that holds the duty of upkeep."""
+
+    def __init__(
+        self, broker: Broker, catalog: Catalog, clock: Clock, cursors: Cursors, *, holds: Callable[[str], bool]
+    ) -> None:
+        self._broker = broker
+        self._catalog = catalog
+        self._clock = clock
+        self._cursors = cursors
+        self._holds = holds
+        self._places: list[int] = []
+        """The next offset of each shard; empty until the feed has found its place."""
+        self._saved_at = 0
+        self._begun: set[str] = set()
+        """Subscriptions whose beginning was read: what follows in the same millisecond is theirs."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                await self.look()
+            except CourierError as error:
+                log.warning("event subscriptions wait: %s", error)
+            await self._clock.sleep_until(self._clock.now() + LOOK_MS)
+
+    async def look(self) -> None:
+        """Send what has happened since the last look."""
+        subscribed = self._subscribed() if self._holds(UPKEEP) else []
+        if not subscribed:
+            await self._leave()
+            return
+        try:
+            await self._find_place(subscribed)
+            async for entries, places in forwards(self._broker, self._places, chunk=CHUNK):
+                sent = await self._send(entries, subscribed)
+                self._places = places
+                if sent or self._clock.now() >= self._saved_at + SAVE_MS:
+                    await self._save()
+        except OffsetGone:
+            log.warning("events were forgotten before event subscriptions got them")
+            self._places = [span.oldest for span in await self._broker.spans()]
+
+    def _subscribed(self) -> list[tuple[Record, Subscription]]:
+        records = [record for tenant in self._catalog.tenants() for record in self._catalog.records(RECORD, tenant.id)]
+        found = [(record, subscription_of(record)) for record in records]
+        return [pair for pair in found if pair[1].enabled and pair[1].source.get("type") == SOURCE]
+
+    async def _leave(self) -> None:
+        """Nobody wants events, or another node sends them: do not hold back the end of the journal."""
+        self._places = []
+        self._begun.clear()
+        if self._holds(UPKEEP) and any(cursor.name == CURSOR for cursor in self._cursors.all()):
+            with contextlib.suppress(CursorNotFound):  # another node was faster
+                await self._cursors.delete(CURSOR)
+
+    async def _find_place(self, subscribed: Sequence[tuple[Record, Subscription]]) -> None:
+        """Go on after the cursor of each shard; without one, begin with the oldest subscription."""
+        spans = await self._broker.spans()
+        kept = {shard_of(cursor.offset): cursor.offset for cursor in self._cursors.all() if cursor.name == CURSOR}
+        since = min(record.created_at for record, _ in subscribed)
+        for shard in range(len(self._places), len(spans)):
+            begin = await self._broker.offset_at(since, shard)
+            self._places.append(max(kept.get(shard, begin), spans[shard].oldest, first_of(shard)))
+
+    async def _save(self) -> None:
+        for place in self._places:
+            await self._cursors.advance(CURSOR, place)
+        self._saved_at = self._clock.now()
+
+    async def _send(self, entries: Sequence[Entry], subscribed: Sequence[tuple[Record, Subscription]]) -> bool:
+        targets = {subscription.queue_id for _, subscription in subscribed}
+        by_queue: dict[str, list[Draft]] = {}
+        for entry in entries:
+            if entry.event.kind == EventKind.RECORD_ADDED:
+                self._begun.add((entry.event.detail or {}).get("id", ""))
+            name = _name(entry.event, targets)
+            for record, subscription in subscribed if name else ():
+                if name in subscription.events and self._is_for(entry.event, record):
+                    draft = self._draft(entry, name, record)
+                    by_queue.setdefault(subscription.queue_id, []).append(draft)
+        for queue_id, drafts in by_queue.items():
+            if (queue := self._catalog.queue_of_id(queue_id)) is not None:
+                for start in range(0, len(drafts), BATCH_COUNT):
+                    await self._broker.send(queue, drafts[start : start + BATCH_COUNT], principal=PRINCIPAL)
+        return bool(by_queue)
+
+    def _is_for(self, event: Event, record: Record) -> bool:
+        later = event.at > record.created_at or (event.at == record.created_at and record.id in self._begun)
+        return later and event.tenant == record.tenant
+
+    def _draft(self, entry: Entry, name: str, record: Record) -> Draft:
+        aliases = self._catalog.tenant(record.tenant).aliases
+        event = entry.event
+        document = {
+            "type": f"cf.{SOURCE}.{name}",
+            "source": {"type": SOURCE},
+            "payload": _payload(event),
+            "metadata": {
+                "accountId": aliases.get("cloudflare", record.tenant),
+                "eventSubscriptionId": record.id,
+                "eventSchemaVersion": 1,
+                "eventTimestamp": _timestamp(event.at),
+            },
+        }
+        identity = hashlib.blake2b(f"{record.id}/{entry.offset}".encode(), digest_size=16).hexdigest()
+        return Draft(
+            body=msgspec.json.encode(document),
+            content_type=MIME[JSON],
+            attributes={SOURCE_ATTRIBUTE: SOURCE},
+            id=identity,
+        )
+
+
+def _name(event: Event, targets: set[str]) -> str | None:
+    """The name of an event that can be subscribed to.
+
+    Listeners' own queues are not for callers. An event that died in the queue that it was sent to is no event again:
+    it would feed itself.
+    """
+    if event.queue is None or event.queue.startswith("~"):
+        return None
+    if event.kind == EventKind.DEAD_LETTERED and event.queue_id in targets:
+        return None
+    return NAMES.get(event.kind)
+
+
+def _payload(event: Event) -> dict[str, Json]:
+    payload: dict[str, Json] = {"id": event.queue_id, "name": event.queue}
+    if event.kind == EventKind.DEAD_LETTERED:
+        detail = event.detail or {}
+        payload |= {
+            "messageId": event.message_id,
+            "attempts": event.attempt,
+            "reason": detail.get("reason"),
+            "deadLetterQueueId": detail.get("target_id"),
+        }
+    return payload
+
+
+def _timestamp(at: int) -> str:
+    return datetime.fromtimestamp(at / SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

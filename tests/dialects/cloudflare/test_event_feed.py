@@ -1,0 +1,144 @@
+"""Event subscriptions of the source `queues`: what happens to queues arrives as messages."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from couriermq.subscriptions import CURSOR
+from tests.support.cloudflare import Account, Queue, cloudflare_account, refused
+from tests.support.eventually import eventually
+
+SUBSCRIPTIONS = "/event_subscriptions/subscriptions"
+EVERYTHING = ["queue.created", "queue.updated", "queue.deleted", "message.deadLettered"]
+
+
+@pytest.fixture
+async def events(tmp_path: Path) -> AsyncIterator[Queue]:
+    """The queue that gets the events."""
+    async with cloudflare_account(tmp_path) as account:
+        yield await account.queue("events")
+
+
+@pytest.fixture
+def account(events: Queue) -> Account:
+    return events.account
+
+
+async def subscribe(events: Queue, *names: str, **more: Any) -> Any:
+    order = {
+        "name": "s",
+        "source": {"type": "queues"},
+        "destination": {"type": "queues.queue", "queue_id": events.id},
+        "events": list(names) or EVERYTHING,
+    }
+    return await events.account.result("POST", SUBSCRIPTIONS, order | more)
+
+
+async def arrived(events: Queue, count: int) -> list[Any]:
+    """The events, once there are so many."""
+
+    async def look() -> list[Any]:
+        events.account.clock.advance(ms=1_000)
+        return list((await events.result("POST", "/messages/peek", {"batch_size": 100}))["messages"])
+
+    return await eventually(look, lambda found: len(found) >= count)
+
+
+async def test_a_queue_that_is_created_is_told_in_the_vendors_form(events: Queue, account: Account) -> None:
+    subscription = await subscribe(events)
+    made = await account.queue("orders", pull=False)
+    (message,) = await arrived(events, 1)
+    assert message["metadata"] == {"CF-Content-Type": "json", "CF-sourceMessageSource": "queues"}
+    document = json.loads(message["body"])
+    assert document["metadata"].pop("eventTimestamp").endswith("Z")
+    assert document == {
+        "type": "cf.queues.queue.created",
+        "source": {"type": "queues"},
+        "payload": {"id": made.id, "name": "orders"},
+        "metadata": {"accountId": "default", "eventSubscriptionId": subscription["id"], "eventSchemaVersion": 1},
+    }
+
+
+async def test_only_what_was_asked_for_arrives(events: Queue, account: Account) -> None:
+    await subscribe(events, "queue.deleted")
+    made = await account.queue("orders")
+    await made.result("DELETE", "")
+    (message,) = await arrived(events, 1)
+    assert json.loads(message["body"])["type"] == "cf.queues.queue.deleted"
+
+
+async def test_a_dead_letter_is_told(events: Queue, account: Account) -> None:
+    await subscribe(events, "message.deadLettered")
+    made = await account.queue("orders", max_retries=0, dead_letter_queue="dead")
+    await made.push({"n": 1})
+    (leased,) = await made.pull()
+    await made.result("POST", "/messages/ack", {"retries": [{"lease_id": leased["lease_id"]}]})
+    (message,) = await arrived(events, 1)
+    payload = json.loads(message["body"])["payload"]
+    assert (payload["name"], payload["messageId"], payload["attempts"]) == ("orders", leased["id"], 1)
+    assert payload["deadLetterQueueId"]
+
+
+async def test_what_happened_before_the_subscription_does_not_arrive(events: Queue, account: Account) -> None:
+    await account.queue("before", pull=False)
+    account.clock.advance(ms=1_000)
+    await subscribe(events, "queue.created")
+    await account.queue("after", pull=False)
+    assert [json.loads(one["body"])["payload"]["name"] for one in await arrived(events, 1)] == ["after"]
+
+
+async def test_events_of_other_accounts_do_not_arrive(events: Queue, account: Account) -> None:
+    catalog = account.app.services.catalog
+    await subscribe(events, "queue.created")
+    await catalog.create_tenant("foreign", principal="test")
+    await catalog.create_queue("foreign", "theirs", principal="test")
+    await account.queue("ours", pull=False)
+    assert [json.loads(one["body"])["payload"]["name"] for one in await arrived(events, 1)] == ["ours"]
+
+
+async def test_a_subscription_that_is_switched_off_gets_nothing_and_holds_back_nothing(
+    events: Queue, account: Account
+) -> None:
+    made = await subscribe(events, "queue.created")
+    await account.queue("first", pull=False)
+    await arrived(events, 1)
+    cursors = account.app.services.cursors
+    await eventually(lambda: [one.name for one in cursors.all()] == [CURSOR])
+    await account.result("PATCH", f"{SUBSCRIPTIONS}/{made['id']}", {"enabled": False})
+
+    def is_let_go() -> bool:
+        account.clock.advance(ms=1_000)
+        return cursors.all() == []
+
+    await eventually(is_let_go)
+    await account.queue("second", pull=False)
+    account.clock.advance(ms=5_000)
+    assert len(await arrived(events, 1)) == 1
+
+
+async def test_events_go_on_after_a_restart(tmp_path: Path) -> None:
+    async with cloudflare_account(tmp_path) as account:
+        events = await account.queue("events")
+        await subscribe(events, "queue.created")
+        await account.queue("first", pull=False)
+        await arrived(events, 1)
+    async with cloudflare_account(tmp_path) as account:
+        events.account = account
+        account.clock.advance(ms=60_000)
+        await account.queue("second", pull=False)
+        names = [json.loads(one["body"])["payload"]["name"] for one in await arrived(events, 2)]
+        assert names == ["first", "second"]
+
+
+async def test_an_event_that_the_source_does_not_have_is_refused(events: Queue, account: Account) -> None:
+    order = {
+        "name": "s",
+        "source": {"type": "queues"},
+        "destination": {"type": "queues.queue", "queue_id": events.id},
+        "events": ["message.read"],
+    }
+    answer = await account.call("POST", SUBSCRIPTIONS, order)
+    assert refused(answer) == (400, 0, "Unrecognized event types: message.read")
