@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from couriermq.clock import FakeClock, SystemClock
+from couriermq.clock import SystemClock
 from couriermq.core.consumers import ANNOTATION
 from couriermq.core.errors import WorkerNotFound
 from couriermq.core.model import Draft, Queue, QueueSettings
@@ -68,6 +68,16 @@ async def held(post: Post, queue: Queue, count: int) -> None:
     await eventually(look, lambda found: found == count)
 
 
+async def pass_time(post: Post, queue: Queue, span_ms: int) -> None:
+    """Move the clock in steps, each once every lease was extended after the one before."""
+    consumer = post.deliveries.consumer(queue)
+    lane = post.deliveries._dispatcher.lane_of(consumer) if consumer else None
+    assert lane is not None
+    for _ in range(span_ms // (LEASE_MS // 2)):
+        post.clock.advance(ms=LEASE_MS // 2)
+        await eventually(lambda: all(until > post.clock.now() + LEASE_MS // 2 for until in lane.leases.values()))
+
+
 def count_of(post: Post, queue: Queue, name: str) -> Look:
     async def look() -> int:
         return int(getattr(await post.broker.counters(queue), name))
@@ -104,9 +114,8 @@ async def test_a_message_that_waits_while_its_batch_fills_keeps_its_lease(post: 
     queue = await consumed(post, receiver, batch_size=10, max_wait_time_ms=60_000)
     await post.send(queue, b"one")
     await held(post, queue, 1)
-    for _ in range(12):
-        post.clock.advance(ms=LEASE_MS // 2)
-        await asyncio.sleep(0.01)
+    await pass_time(post, queue, 55_000)
+    post.clock.advance(ms=5_000)
     (request,) = await receiver.wait(1)
     assert [message["attempts"] for message in read(request)[0]["messages"]] == [1]
 
@@ -202,14 +211,12 @@ async def test_a_worker_that_is_attached_anew_is_tried_at_once(post: Post, recei
     await receiver.wait(1)
 
 
-async def test_a_long_handler_keeps_its_messages(post: Post, receiver: Receiver, clock: FakeClock) -> None:
+async def test_a_long_handler_keeps_its_messages(post: Post, receiver: Receiver) -> None:
     queue, go_on = await consumed(post, receiver, batch_size=2), asyncio.Event()
     receiver.behave(held_until(go_on, outcome()))
     await post.send(queue, b"one", b"two")
     await receiver.wait(1)
-    for _ in range(30):
-        clock.advance(ms=LEASE_MS // 2)
-        await asyncio.sleep(0.005)
+    await pass_time(post, queue, 4 * LEASE_MS)
     go_on.set()
     await eventually(count_of(post, queue, "acked_count"), lambda count: count == 2)
     assert len(receiver.requests) == 1
@@ -222,7 +229,7 @@ async def test_messages_that_are_purged_meanwhile_do_not_end_the_batch(post: Pos
     await receiver.wait(1)
     await post.broker.remove(queue, [first.seq], principal="test")
     post.clock.advance(ms=LEASE_MS // 2)
-    await asyncio.sleep(0.05)
+    await held(post, queue, 1)
     go_on.set()
     await eventually(count_of(post, queue, "acked_count"), lambda count: count == 1)
     assert len(receiver.requests) == 1
