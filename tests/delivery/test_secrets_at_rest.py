@@ -155,3 +155,26 @@ async def test_a_file_without_keys_is_refused(tmp_path: Path, content: str) -> N
     with pytest.raises(CannotStart, match="secrets_key_file is not usable"):
         async with courier_app(tmp_path, secrets_key_file=key):
             pass
+
+
+async def test_the_address_and_the_secret_of_a_worker_are_encrypted_too(tmp_path: Path) -> None:
+    key, url = tmp_path / "secrets.key", "https://workers.example/pathkey1"
+
+    async def attached(**settings: Any) -> str:
+        async with courier_app(tmp_path, **COURIER, **settings) as app:
+            return app.services.catalog.worker("default", "shop").url
+
+    async with courier_app(tmp_path, **COURIER) as app:
+        secret = Secret(value="whsec_workerkey6workerkey6workerkey6work", created_at=0)
+        await app.services.catalog.attach_worker("default", "shop", url, secrets=(secret,), principal="test")
+    assert b"workerkey6" in on_disk(tmp_path)
+    new_key(key)
+    assert await attached(secrets_key_file=key) == url
+    content = on_disk(tmp_path)
+    assert [word for word in (b"pathkey1", b"workerkey6") if word in content] == []
+    new_key(key)
+    assert await attached(secrets_key_file=key) == url
+    key.write_text(key.read_text().splitlines()[0])
+    assert await attached(secrets_key_file=key) == url
+    with pytest.raises(CannotStart, match="worker shop"):
+        await attached()
