@@ -8,7 +8,16 @@ from couriermq.catalog import Catalog
 from couriermq.core.errors import AlreadyExists, Invalid, QueueNotFound
 from couriermq.core.model import Exchange, Json, Kind, Queue, QueueSettings
 from couriermq.dialects.anypoint import admin_wire, limits, place, rights
-from couriermq.dialects.anypoint.asking import NOTHING, choice, number, read_object, reply, reply_list, starts_with
+from couriermq.dialects.anypoint.asking import (
+    NOTHING,
+    choice,
+    names,
+    number,
+    read_object,
+    reply,
+    reply_list,
+    starts_with,
+)
 from couriermq.web.call import Call, Reply
 
 MANY = 2**31
@@ -32,8 +41,8 @@ def _destinations(call: Call, tenant: str, kind: str) -> list[Queue | Exchange]:
         found += catalog.queues(tenant, prefix=prefix)
     if kind != "queue":
         found += catalog.exchanges(tenant, prefix=prefix)
-    if wanted := call.argument("destinationIds"):
-        found = [one for one in found if one.name in wanted.split(",")]
+    if wanted := names(call, "destinationIds"):
+        found = [one for one in found if one.name in wanted]
     return sorted(found, key=lambda one: one.name)
 
 
@@ -139,7 +148,7 @@ def _annotations(present: dict[str, Json], body: dict[str, Any]) -> dict[str, Js
 def _settings(
     call: Call, kind: Kind, present: QueueSettings, body: dict[str, Any], *, forget_dead_letters: bool
 ) -> QueueSettings:
-    given: dict[str, Any] = dict(admin_wire.read_settings(body))
+    given: dict[str, Any] = dict(admin_wire.read_settings(body, strict=place.is_strict(call)))
     target = _dead_letter_queue(call, body, kind)
     deliveries = given.pop("max_attempts", None)
     given |= _dead_letters(

@@ -25,24 +25,30 @@ QUEUE_FIELDS = {
     "defaultDeliveryDelay": "delay_ms",
     "maxDeliveries": "max_attempts",
 }
+ZERO_IS_NOTHING = frozenset({"defaultTtl", "defaultLockTtl"})
 DEAD_LETTERS = "deadLetterQueueId"
 
 
 # -- queues ---------------------------------------------------------------------------------------------------
 
 
-def read_settings(body: dict[str, Any]) -> dict[str, int]:
-    """The settings that the body gives, in our words; a null is as good as nothing."""
+def read_settings(body: dict[str, Any], *, strict: bool) -> dict[str, int]:
+    """The settings that the body gives, in our words; null stands for a setting that is not given.
+
+    So does 0 in the lenient mode where 0 makes no sense: MuleSoft's Terraform provider sends it for every number that
+    a configuration leaves out.
+    """
     given = {name: whole_or_none(name, body.get(name)) for name in QUEUE_FIELDS}
     return {
         QUEUE_FIELDS[name]: limits.check_range(name, value, *limits.QUEUE_RANGES[name])
         for name, value in given.items()
-        if value is not None
+        if value is not None and (strict or value or name not in ZERO_IS_NOTHING)
     }
 
 
 def read_flag(body: dict[str, Any], name: str) -> bool | None:
-    match body.get(name):
+    value = body.get(name)
+    match value.lower() if isinstance(value, str) else value:
         case None:
             return None
         case True | "true":

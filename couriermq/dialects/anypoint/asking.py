@@ -49,11 +49,17 @@ def number(call: Call, name: str, default: int, low: int, high: int) -> int:
 
 
 def choice(call: Call, name: str, values: Sequence[str]) -> str:
-    """One of the values; the first where the caller has not chosen."""
+    """One of the values, whatever their case; the first where the caller has not chosen."""
     text = call.argument(name) or values[0]
-    if text not in values:
+    if text.lower() not in values:
         raise Invalid(f"{name} must be {', '.join(values[:-1])} or {values[-1]}")
-    return text
+    return text.lower()
+
+
+def names(call: Call, name: str) -> list[str]:
+    """Every name that a parameter gives, separated by commas or in parameters of the same name, each once."""
+    given = (one.strip() for text in call.query.get(name, ()) for one in text.split(","))
+    return [one for one in dict.fromkeys(given) if one]
 
 
 def required(call: Call, name: str) -> str:

@@ -83,11 +83,19 @@ async def test_numbers_may_be_strings_and_nulls_are_nothing(mq: AnypointCaller) 
     assert good(await mq.admin("PUT", "/destinations/queues/orders", body=body)) == NEW_QUEUE | {"defaultTtl": HOUR}
 
 
+async def test_a_zero_stands_for_a_setting_that_is_not_given(mq: AnypointCaller) -> None:
+    zeros = {"defaultTtl": 0, "defaultLockTtl": 0, "defaultDeliveryDelay": 0}
+    assert await mq.queue("orders", **zeros) == NEW_QUEUE
+    await mq.queue("orders", defaultTtl=HOUR, defaultLockTtl=MINUTE, defaultDeliveryDelay=5)
+    changed = good(await mq.admin("PATCH", "/destinations/queues/orders", json=zeros))
+    assert changed == NEW_QUEUE | {"defaultTtl": HOUR, "defaultLockTtl": MINUTE, "defaultDeliveryDelay": 0}
+
+
 @pytest.mark.parametrize(
     "settings",
     [
         {"defaultTtl": 14 * DAY + 1},
-        {"defaultTtl": 0},
+        {"defaultTtl": 1},
         {"defaultTtl": "long"},
         {"defaultLockTtl": 12 * HOUR + 1},
         {"defaultLockTtl": -1},
@@ -238,6 +246,22 @@ async def test_destinations_are_listed_by_kind_prefix_and_ids(mq: AnypointCaller
     assert await listed("destinationType=exchange") == ["organs"]
     assert await listed("destinationType=all&startsWith=or") == ["orders", "organs"]
     assert await listed("destinationIds=others,organs") == ["organs", "others"]
+    assert await listed("destinationIds=others&destinationIds=organs") == ["organs", "others"]
+    assert await listed("destinationIds=others&destinationIds=orders,%20nowhere&destinationIds=") == [
+        "orders",
+        "others",
+    ]
+
+
+async def test_the_case_of_a_choice_does_not_matter(mq: AnypointCaller) -> None:
+    await mq.queue("orders")
+    await mq.exchange("news", "orders")
+    [listed] = good(await mq.admin("GET", "/destinations?destinationType=QUEUE&inclusion=ALL"))
+    assert listed == NEW_QUEUE
+    assert "defaultTtl" not in good(await mq.admin("GET", "/destinations?inclusion=Minimal"))[1]
+    binding = good(await mq.admin("GET", "/bindings/exchanges/news/queues/orders?inclusion=ALL"))
+    assert binding["routingRules"] == []
+    assert (await mq.queue("fifo", fifo="True"))["fifo"] is True
 
 
 async def test_a_minimal_list_has_only_names_and_types(mq: AnypointCaller) -> None:
