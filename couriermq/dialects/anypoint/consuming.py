@@ -55,6 +55,11 @@ async def ack_batch(call: Call) -> Reply:
 
 
 async def nack_batch(call: Call) -> Reply:
+    """Give messages back. The acknowledgement of a message whose id is `locks` has the same path: it has an object
+    for its body, never an array."""
+    if call.body.lstrip()[:1] == b"{":
+        call.params = {**call.params, "message": "locks"}
+        return await ack_one(call)
     return _in_one(call, await _settle_batch(call, _subscribed(call), _nack, wire.NACKED))
 
 
@@ -84,8 +89,9 @@ def _receipt(lock: wire.WireLock) -> str:
     return lock.lockId
 
 
-def lock_ms(ttl: int | None, unit: str) -> int:
+def lock_ms(given: float | str | None, unit: str) -> int:
     """A lock's new TTL. The vendor's text says seconds, up to 12 hours; more than that can only be milliseconds."""
+    ttl = wire.whole_or_none("ttl", given)
     if ttl is None:
         raise MalformedRequest("ttl is required: the new time to live of the lock, in seconds")
     if unit == "milliseconds" or (unit == "auto" and ttl > PATCH_SECONDS):

@@ -26,6 +26,11 @@ def point_date(at: int) -> str:
     return f"{_utc(at):%Y-%m-%dT%H:%M:%S}.{at % 1_000:03d}+0000"
 
 
+def iso_date(at: int) -> str:
+    """`2022-06-08T14:51:34.022Z`, as the accounts service dates what it shows."""
+    return f"{_utc(at):%Y-%m-%dT%H:%M:%S}.{at % 1_000:03d}Z"
+
+
 def usage_date(at: int) -> str:
     """`2018-11-08T00:00Z`, as usage dates its rows."""
     return f"{_utc(at):%Y-%m-%dT%H:%MZ}"

@@ -9,9 +9,13 @@ from couriermq.dialects.anypoint.openapi_schemas import SCHEMAS, SECURITY, Schem
 
 DESCRIPTION = """\
 Anypoint MQ as Courier speaks it: the broker under `/api/v1`, administration under `/mq/admin/api`, statistics under
-`/mq/stats/api`, and tokens. Organization and environment are one tenant of Courier; every region shows the same
-destinations. In strict mode an empty list is 204, and a batch of acknowledgements answers one object.
+`/mq/stats/api`, tokens and what a token gives access to under `/accounts`. Organization and environment are one tenant
+of Courier; every region shows the same destinations. In strict mode an empty list is 204, and a batch of
+acknowledgements answers one object.
 """
+
+TOKENS = ("ClientToken", "Token", "LoginToken")
+"""What callers get who prove themselves by the request itself."""
 
 FAILURES = {
     400: "The request is wrong; the answer says what to change.",
@@ -42,7 +46,7 @@ def _operation(operation: Operation) -> Schema:
     described: Schema = {
         "operationId": operation.id,
         "summary": operation.summary,
-        "tags": [_service(operation.path)],
+        "tags": [_service(operation)],
         "parameters": [*_path_parameters(operation.path), *operation.parameters],
         "responses": _responses(operation),
         "security": [] if _is_public(operation) else _security(operation),
@@ -52,15 +56,15 @@ def _operation(operation: Operation) -> Schema:
     return described
 
 
-def _service(path: str) -> str:
-    for service, prefix in (("broker", "/api/v1/org"), ("admin", "/mq/admin/api/v"), ("stats", "/mq/stats/")):
-        if path.startswith(prefix) and not path.endswith("/authorize"):
-            return service
-    return "tokens"
+def _service(operation: Operation) -> str:
+    if operation.gives in TOKENS:
+        return "tokens"
+    services = {"broker": "/api/", "admin": "/mq/admin/", "stats": "/mq/stats/", "accounts": "/accounts/"}
+    return next(service for service, prefix in services.items() if operation.path.startswith(prefix))
 
 
 def _is_public(operation: Operation) -> bool:
-    return _service(operation.path) == "tokens"
+    return operation.gives in TOKENS
 
 
 def _security(operation: Operation) -> list[Schema]:

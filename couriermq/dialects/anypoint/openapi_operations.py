@@ -3,7 +3,7 @@
 import msgspec
 
 from couriermq.dialects.anypoint import limits, rights, routes
-from couriermq.dialects.anypoint.openapi_schemas import INTEGER, STRING, Schema
+from couriermq.dialects.anypoint.openapi_schemas import INTEGER, STRING, Schema, array
 
 
 def argument(name: str, schema: Schema, text: str = "", *, required: bool = False) -> Schema:
@@ -29,10 +29,11 @@ PAGE = (
     argument("offset", {**INTEGER, "minimum": 0, "default": 0}),
     argument("limit", {**INTEGER, "minimum": 0, "default": limits.LIST_COUNT}),
 )
+DESTINATION_IDS = argument("destinationIds", array(STRING), "Only these: repeated, or separated by commas.")
 DESTINATIONS = (
     one_of("destinationType", "all", "queue", "exchange"),
     one_of("inclusion", "all", "minimal"),
-    argument("destinationIds", STRING, "Only these, separated by commas."),
+    DESTINATION_IDS,
     *PAGE,
 )
 DETAIL = (one_of("inclusion", "minimal", "all"),)
@@ -42,7 +43,7 @@ DATES = (
 )
 WINDOW = (*DATES, argument("period", {**INTEGER, "minimum": 1, "maximum": 86_400}, "Seconds.", required=True))
 USAGE = (*DATES, argument("period", {"enum": ["1hour", "1day", "1month"]}, required=True))
-LIVE = (argument("destinationIds", STRING, "Names of queues, separated by commas.", required=True),)
+LIVE = ({**DESTINATION_IDS, "required": True},)
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -67,7 +68,7 @@ class Operation(msgspec.Struct, frozen=True):
 
 _M, _R, _E = routes.MESSAGES, routes.ADMIN + routes.REGION, routes.ADMIN + routes.ENVIRONMENT
 _Q, _X, _B = _R + routes.QUEUE, _R + routes.EXCHANGE, _R + routes.BINDING
-_S = routes.STATS
+_S, _A, _O = routes.STATS, routes.ACCOUNTS, f"{routes.ACCOUNTS}/organizations/{{organization}}"
 _PUBLISH, _SUBSCRIBE, _ADMIN, _LOOK = (rights.PUBLISH,), (rights.SUBSCRIBE,), (rights.ADMINISTER,), rights.LOOK
 _CLIENTS, _STATS = (rights.MANAGE_CLIENTS,), rights.LOOK_AT_STATS
 
@@ -100,6 +101,10 @@ OPERATIONS = (
         optional=True,
     ),
     Operation(
+        "POST", f"{routes.BROKER}/authorize", "authorizeInEnvironment", "A client app's token", "Credentials",
+        "ClientToken", optional=True,
+    ),
+    Operation(
         "POST", f"{routes.ADMIN}/authorize", "authorizeAdmin", "A client app's token", "Credentials",
         "ClientToken", optional=True,
     ),
@@ -113,6 +118,15 @@ OPERATIONS = (
     ),
     Operation("POST", "/accounts/login", "login", "A person's token", "Login", "LoginToken"),
     Operation("POST", "/accounts/api/login", "loginApi", "A person's token", "Login", "LoginToken"),
+    Operation("GET", f"{_A}/me", "readMe", "The caller and its organizations", None, "Me"),
+    Operation("GET", _O, "readOrganization", "Read an organization", None, "Organization"),
+    Operation(
+        "GET", f"{_O}/environments", "listEnvironments", "List the environments of an organization", None,
+        "Environments",
+    ),
+    Operation(
+        "GET", f"{_O}/environments/{{environment}}", "readEnvironment", "Read an environment", None, "Environment",
+    ),
     Operation(
         "DELETE", f"{routes.ADMIN}/organizations/{{organization}}", "deleteOrganization",
         "Empty all environments of an organization", None, None, 204, (*_ADMIN, *_CLIENTS), needs_all=True,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from couriermq.dialects.anypoint import (
+    accounts,
     admin_exchanges,
     admin_queues,
     clients,
@@ -20,13 +21,16 @@ from couriermq.web.call import Handler, Route
 PREFIXES = ("/api/v1", "/mq/admin/api", "/mq/stats/api", "/accounts")
 
 ENVIRONMENT = "/organizations/{organization}/environments/{environment}"
-MESSAGES = f"/api/v1{ENVIRONMENT}/destinations/{{destination}}/messages"
+BROKER = f"/api/v1{ENVIRONMENT}"
+"""What version 4 of the Mule connector has as its base URL; version 3 has `/api/v1`."""
+MESSAGES = f"{BROKER}/destinations/{{destination}}/messages"
 ADMIN = "/mq/admin/api/v1"
 REGION = f"{ENVIRONMENT}/regions/{{region}}"
 QUEUE = "/destinations/queues/{queue}"
 EXCHANGE = "/destinations/exchanges/{exchange}"
 BINDING = "/bindings/exchanges/{exchange}/queues/{queue}"
 STATS = "/mq/stats/api/v1"
+ACCOUNTS = "/accounts/api"
 
 
 def routes(stats: Stats) -> list[Route]:
@@ -48,6 +52,7 @@ def _broker() -> list[Route]:
             ("DELETE", f"{MESSAGES}/{{message}}/locks/{{lock}}", consuming.nack_one),
         ),
         *_public("/api/v1/authorize", tokens.authorize),
+        *_public(f"{BROKER}/authorize", tokens.authorize),
     ]
 
 
@@ -99,7 +104,14 @@ def _stats(stats: Stats) -> Sequence[Route]:
 
 
 def _accounts() -> list[Route]:
+    organization = f"{ACCOUNTS}/organizations/{{organization}}"
     return [
+        *_small(
+            ("GET", f"{ACCOUNTS}/me", accounts.read_me),
+            ("GET", organization, accounts.read_organization),
+            ("GET", f"{organization}/environments", accounts.list_environments),
+            ("GET", f"{organization}/environments/{{environment}}", accounts.read_environment),
+        ),
         *_public("/accounts/oauth2/token", tokens.authorize),
         *_public("/accounts/api/v2/oauth2/token", tokens.connected_app_token),
         *_public("/accounts/login", tokens.login),

@@ -5,7 +5,7 @@ import msgspec
 from couriermq.core.errors import Invalid, QueueNotFound
 from couriermq.core.model import DAY, HOUR, SECOND, Json, Queue
 from couriermq.dialects.anypoint import place, rights
-from couriermq.dialects.anypoint.asking import reply, reply_list, required
+from couriermq.dialects.anypoint.asking import choice, names, reply, reply_list, required
 from couriermq.dialects.anypoint.dates import point_date, read_date, usage_date
 from couriermq.dialects.anypoint.history import ExchangePoint, History, QueuePoint, UsagePoint, Window
 from couriermq.dialects.anypoint.journal_history import JournalHistory
@@ -43,8 +43,9 @@ class Stats:
         """Live figures of those of the named queues that exist."""
         tenant = place.tenant(call)
         rights.require_any(call, *rights.LOOK_AT_STATS)
-        names = [name.strip() for name in required(call, "destinationIds").split(",")]
-        found = [queue for name in dict.fromkeys(names) if (queue := _visible_queue(call, tenant, name))]
+        required(call, "destinationIds")
+        asked = names(call, "destinationIds")
+        found = [queue for name in asked if (queue := _visible_queue(call, tenant, name))]
         return reply_list(call, [await _live(call, queue) for queue in found])
 
     async def queue_history(self, call: Call) -> Reply:
@@ -99,9 +100,8 @@ def _window(call: Call) -> Window:
 
 
 def _usage_window(call: Call) -> Window:
-    period = required(call, "period")
-    if period not in PERIODS:
-        raise Invalid(f"period must be one of {', '.join(PERIODS)}")
+    required(call, "period")
+    period = choice(call, "period", tuple(PERIODS))
     start, end = _dates(call)
     return Window(start=start, end=end, step_ms=PERIODS[period])
 

@@ -19,13 +19,18 @@ WRONG = "Unauthorized"
 
 
 async def authorize(call: Call) -> Reply:
-    """A client app's token: always the same one, good for an hour after each use."""
+    """A client app's token: always the same one, good for an hour after each use.
+
+    The path may name an environment, because the connector of version 4 has it in its base URL.
+    """
     principal, secret = _client(call)
     if place.is_strict(call) and not _is(call, principal, client_app=True):
         raise Unauthenticated(WRONG)
+    call.principal = principal
+    tenant = place.tenant(call) if "environment" in call.params else principal.tenant or DEFAULT_TENANT
     return secret_reply({
         "access_token": _issue(call, principal, secret),
-        "simple_client": _simple_client(call, principal),
+        "simple_client": _simple_client(call, tenant),
         "token_type": "bearer",
     })  # fmt: skip
 
@@ -58,17 +63,19 @@ def bearer(call: Call) -> Principal:
     header = call.header(b"authorization") or ""
     if header[:6].lower() != "bearer":
         raise Unauthenticated
-    return call.services.auth.admit_token(call, header[6:].strip())
+    principal = call.services.auth.admit_token(call, header[6:].strip())
+    principal.require_dialect(place.NAME)
+    return principal
 
 
 def _issue(call: Call, principal: Principal, secret: str) -> str:
+    principal.require_dialect(place.NAME)
     call.services.audit.signed_in(call, principal)
     return call.services.auth.issue_token(principal, ttl_ms=TTL_MS, sliding=True, secret=secret)
 
 
-def _simple_client(call: Call, principal: Principal) -> dict[str, str]:
-    tenant = call.services.catalog.tenant(principal.tenant or DEFAULT_TENANT)
-    organization, environment = place.names_of(tenant)
+def _simple_client(call: Call, tenant: str) -> dict[str, str]:
+    organization, environment = place.names_of(call.services.catalog.tenant(tenant))
     return {"envId": environment, "orgId": organization}
 
 

@@ -18,7 +18,11 @@ CONTENT_TYPE = "contentType"
 DEFAULT_CONTENT_TYPE = "text/plain; charset=UTF-8"
 ENCODING = "contentTransferEncoding"
 CUSTOM_HEADERS = "anypoint.headers"
-"""The attribute that remembers which attributes came as headers (and which of these as properties too)."""
+"""The attribute that remembers which attributes came as headers (and which of these as properties too).
+
+A publisher may have a property of this name. Then the note has the same name with a plus sign appended, and so on: of
+all attributes with such names the longest name is the note's.
+"""
 
 HEADERS = frozenset(
     {"messageId", "lockId", "created", "deliveryCount", "ttl", "messageGroupId", "deliveryDelay", "payloadHidden"}
@@ -45,7 +49,7 @@ class WireMessage(msgspec.Struct, gc=False):
 class WireLock(msgspec.Struct, gc=False):
     messageId: str | None = None  # noqa: N815
     lockId: str | None = None  # noqa: N815
-    ttl: int | None = None
+    ttl: int | float | str | None = None
 
 
 class Outcome(msgspec.Struct, gc=False, omit_defaults=True):
@@ -99,14 +103,20 @@ def _add_headers(
     routed: Iterable[str],
 ) -> None:
     """Let rules see headers as they see properties; a property wins over a header of the same name."""
-    attributes.pop(CUSTOM_HEADERS, None)
     known = {**headers, **extra} if routed else headers
     custom = {n: v for n, v in known.items() if v is not None and (n not in HEADERS or n in routed)}
-    if custom:
-        both = [name for name in custom if name in attributes]
-        for name, value in custom.items():
-            attributes.setdefault(name, value)
-        attributes[CUSTOM_HEADERS] = msgspec.json.encode((custom, both)).decode()
+    both = [name for name in custom if name in attributes]
+    for name, value in custom.items():
+        attributes.setdefault(name, value)
+    taken = _note_name(attributes)
+    if custom or taken is not None:
+        attributes[CUSTOM_HEADERS if taken is None else f"{taken}+"] = msgspec.json.encode((custom, both)).decode()
+
+
+def _note_name(attributes: Iterable[str]) -> str | None:
+    """The longest of the names that a note about custom headers can have."""
+    names = [name for name in attributes if name.startswith(CUSTOM_HEADERS)]
+    return max((name for name in names if not name[len(CUSTOM_HEADERS) :].strip("+")), key=len, default=None)
 
 
 def _content_type(attributes: dict[str, Attribute]) -> str:
@@ -171,8 +181,8 @@ def _lease(lease: Lease, visibility: str) -> dict[str, Any]:
     message = lease.message
     properties: dict[str, Attribute] = message.attributes
     custom: dict[str, Attribute] = {}
-    if CUSTOM_HEADERS in properties:
-        custom, properties = _split(properties)
+    if (note := _note_name(properties)) is not None:
+        custom, properties = _split(properties, note)
     body, properties = _body(message, properties)
     headers: dict[str, Any] = {**{name: _text(value) for name, value in custom.items()}, **_headers(lease, message)}
     if visibility == NONE or (visibility == CONDITIONAL and message.size > limits.CONDITIONAL_BYTES):
@@ -200,13 +210,13 @@ def _headers(lease: Lease, message: Message) -> dict[str, str]:
     return headers
 
 
-def _split(attributes: dict[str, Attribute]) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
+def _split(attributes: dict[str, Attribute], note: str) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
     """Custom headers and properties, told apart by the note that publishing left."""
     try:
-        custom, both = _CUSTOM.decode(str(attributes[CUSTOM_HEADERS]))
+        custom, both = _CUSTOM.decode(str(attributes[note]))
     except msgspec.MsgspecError:
         return {}, attributes  # somebody else's attribute of that name
-    hidden = {CUSTOM_HEADERS, *custom}.difference(both)
+    hidden = {*set(custom).difference(both), note}
     properties = {name: value for name, value in attributes.items() if name not in hidden}
     return {name: value for name, value in custom.items() if name not in HEADERS}, properties
 

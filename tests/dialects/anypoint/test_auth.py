@@ -72,6 +72,29 @@ async def test_the_place_of_a_client_app_is_the_tenants_alias(app: InProcess) ->
     assert (await caller.publish("orders", "m-1")).status == 201
 
 
+async def test_a_connector_of_version_4_authorizes_below_its_environment(app: InProcess) -> None:
+    """Version 3 has `/api/v1` for its base URL, version 4 the environment's path."""
+    catalog = app.services.catalog
+    await catalog.create_tenant("acme", aliases={"anypoint": "org-1/env-1"}, principal="test")
+    for organization, environment in (("default", "default"), ("org-1", "env-1")):
+        mine = AnypointCaller(app, organization=organization, environment=environment)
+        await mine.queue("orders")
+        made = good(await mine.manage("PUT", "/clients", json={"name": "billing"}))
+        base = f"/api/v1{mine.environment}"
+        response = await authorize(app, made["clientId"], made["clientSecret"], f"{base}/authorize")
+        assert response.json()["simple_client"] == {"envId": environment, "orgId": organization}
+        caller = AnypointCaller(app, token=response.json()["access_token"])
+        sent = await app.request(
+            "PUT", f"{base}/destinations/orders/messages/m-1", json={"body": "x"}, token=caller.token
+        )
+        assert sent.status == 201
+    strange = "/api/v1/organizations/default/environments/default/authorize"
+    assert (await authorize(app, made["clientId"], made["clientSecret"], strange)).status == 403
+    assert (await authorize(app, made["clientId"], "wrong", strange)).status == 401
+    root = await authorize(app, "root", ROOT_TOKEN, "/api/v1/organizations/org-1/environments/env-1/authorize")
+    assert root.json()["simple_client"] == {"envId": "env-1", "orgId": "org-1"}
+
+
 async def test_the_same_client_gets_the_same_token_and_each_use_gives_it_another_hour(app: InProcess) -> None:
     client = await client_app(app)
     first = (await authorize(app, *client)).json()["access_token"]

@@ -100,14 +100,38 @@ async def test_a_body_that_is_no_message_is_refused(mq: AnypointCaller, body: by
 
 async def test_an_id_may_be_the_word_locks(mq: AnypointCaller) -> None:
     assert (await mq.publish("orders", "locks")).status == 201
-    [message] = await mq.consume("orders")
+    [message] = await mq.consume("orders", lockTtl=1_000)
     assert message["headers"]["messageId"] == "locks"
+    lock = f"/locks/locks/{message['headers']['lockId']}"
+    assert (await mq.broker("PATCH", "orders", lock, json={"ttl": 60})).status == 200
+    assert (await mq.broker("DELETE", "orders", lock)).status == 200
+
+
+async def test_a_message_with_the_id_locks_can_be_acknowledged(mq: AnypointCaller) -> None:
+    await mq.publish("orders", "locks")
+    await mq.publish("orders", "m-1")
+    message, other = await mq.consume("orders", 2)
+    response = await mq.ack("orders", message)
+    assert (response.status, response.json()["messageId"]) == (200, "locks")
+    assert response.json()["statusMessage"] == "Acknowledgement operation successful"
+    [given_back] = good(await mq.broker("DELETE", "orders", "/locks", json=locks([other])))
+    assert (given_back["messageId"], given_back["status"]) == ("m-1", "successful")
+    assert [one["headers"]["messageId"] for one in await mq.consume("orders", 2)] == ["m-1"]
+    refused = await mq.broker("DELETE", "orders", "/locks", json={"lockId": message["headers"]["lockId"]})
+    assert (refused.status, refused.json()["messageId"]) == (400, "locks")
 
 
 async def test_an_id_may_hold_anything_that_fits_in_a_path(mq: AnypointCaller) -> None:
     assert (await mq.publish("orders", "a%2Fb%20%C3%A9%25")).status == 201
     [message] = await mq.consume("orders")
     assert message["headers"]["messageId"] == "a/b é%"
+
+
+@pytest.mark.parametrize("visibility", ["NONE", "None", "none"])
+async def test_the_case_of_a_payloads_visibility_does_not_matter(mq: AnypointCaller, visibility: str) -> None:
+    await mq.publish("orders", "m-1")
+    [message] = await mq.consume("orders", payloadVisibility=visibility)
+    assert (message["body"], message["headers"]["payloadHidden"]) == ("", "true")
 
 
 async def test_publishing_to_nowhere_is_404_with_the_vendors_sentence(mq: AnypointCaller) -> None:
@@ -430,6 +454,18 @@ async def test_a_lock_can_be_made_to_last_longer(mq: AnypointCaller) -> None:
     mq.app.clock.advance(ms=MINUTE - 1)
     assert await mq.consume("orders") == []
     assert (await mq.ack("orders", message)).status == 200
+
+
+@pytest.mark.parametrize("ttl", ["60", 60.0])
+async def test_a_ttl_is_read_however_it_is_written(mq: AnypointCaller, ttl: object) -> None:
+    await mq.publish("orders", "m-1")
+    [message] = await mq.consume("orders", lockTtl=1_000)
+    path = f"/m-1/locks/{message['headers']['lockId']}"
+    assert (await mq.broker("PATCH", "orders", path, json={"ttl": ttl})).status == 200
+    [outcome] = good(await mq.broker("PATCH", "orders", "/locks", json=locks([message], ttl=ttl)))
+    assert outcome["status"] == "successful"
+    mq.app.clock.advance(ms=MINUTE - 1)
+    assert await mq.consume("orders") == []
 
 
 async def test_locks_can_be_made_to_last_longer_in_a_batch(mq: AnypointCaller) -> None:
