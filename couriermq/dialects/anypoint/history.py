@@ -45,7 +45,7 @@ class UsagePoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class History(Protocol):
-    """Points in order of time, at least one: where nothing is known of the window, the nearest that is known."""
+    """Points in order of time, at least one; the first is dated with the start of the window, if that is known."""
 
     @property
     def border(self) -> Border | None:

@@ -116,11 +116,31 @@ async def test_levels_follow_dead_letters_purges_moves_and_expiry(mq: AnypointCa
     assert values(failed["messages"])[1] == 1
 
 
-async def test_a_step_of_a_day_has_one_point(mq: AnypointCaller) -> None:
+async def test_a_window_of_one_period_has_one_point_which_begins_with_it(mq: AnypointCaller) -> None:
+    """The PyPI client asks for a day up to now, in steps of a day, and reads the first point."""
     await mq.publish("orders", "m-1")
-    told = await history(mq, NOON - HOUR, NOON + HOUR, 86_400)
-    assert [point["date"] for point in told["messages"]] == ["2023-11-15T00:00:00.000+0000"]
+    [message] = await mq.consume("orders")
+    await mq.ack("orders", message)
+    mq.app.clock.advance(ms=5 * HOUR + 17 * MINUTE + 3 * SECOND)
+    await mq.publish("orders", "m-2")
+    mq.app.clock.advance(ms=SECOND)
+    now = mq.app.clock.now()
+    told = await history(mq, now - DAY, now, 86_400)
+    assert [point["date"] for point in told["messages"]] == ["2023-11-14T17:17:04.000+0000"]
     assert values(told["messages"]) == [1]
+    assert (values(told["messagesSent"]), values(told["messagesAcked"])) == ([2], [1])
+
+
+async def test_a_step_ends_where_the_window_ends(mq: AnypointCaller) -> None:
+    for _ in range(4):
+        await mq.publish("orders", "m")
+        mq.app.clock.advance(ms=40 * SECOND)
+    told = await history(mq, NOON + 10 * SECOND, NOON + 100 * SECOND, 60)
+    assert [point["date"] for point in told["messages"]] == [
+        "2023-11-15T12:00:10.000+0000",
+        "2023-11-15T12:01:10.000+0000",
+    ]
+    assert (values(told["messagesSent"]), values(told["messages"])) == ([1, 1], [2, 3])
 
 
 async def test_steps_of_seconds_are_kept_for_3_hours(mq: AnypointCaller) -> None:
@@ -192,7 +212,7 @@ async def test_a_trimmed_journal_shortens_history_and_falsifies_nothing(mq: Anyp
 
 async def test_a_trim_behind_our_back_makes_history_start_anew(mq: AnypointCaller) -> None:
     await mq.publish("orders", "1")
-    assert values((await history(mq, NOON, NOON + 1, 60))["messagesSent"]) == [1]
+    assert values((await history(mq, NOON, NOON + SECOND, 60))["messagesSent"]) == [1]
     mq.app.clock.advance(ms=MINUTE)
     await mq.publish("orders", "2")
     span = (await mq.app.services.broker.spans())[0]
@@ -308,9 +328,23 @@ async def test_usage_comes_by_hour_day_and_month(mq: AnypointCaller) -> None:
     by_hour = await usage(mq, mq.environment, NOON, end, "1hour")
     assert [row["apiRequestCount"] for row in by_hour] == [1, 1]
     [by_day] = await usage(mq, mq.environment, NOON, end, "1day")
-    assert (by_day["timestamp"], by_day["apiRequestCount"]) == ("2023-11-15T00:00Z", 2)
-    [by_month] = await usage(mq, mq.environment, NOON, end, "1month")
-    assert (by_month["timestamp"], by_month["apiRequestCount"]) == ("2023-11-01T00:00Z", 2)
+    assert (by_day["timestamp"], by_day["apiRequestCount"]) == ("2023-11-15T12:00Z", 2)
+    [by_month] = await usage(mq, mq.environment, NOON, end, "1MONTH")
+    assert (by_month["timestamp"], by_month["apiRequestCount"]) == ("2023-11-15T12:00Z", 2)
+    since_october = await usage(mq, mq.environment, NOON - 20 * DAY, end, "1month")
+    assert [(row["timestamp"], row["apiRequestCount"]) for row in since_october] == [
+        ("2023-10-26T12:00Z", 0),
+        ("2023-11-01T00:00Z", 2),
+    ]
+
+
+async def test_usage_counts_from_the_beginning_of_an_hour(mq: AnypointCaller) -> None:
+    mq.app.clock.advance(ms=10 * MINUTE)
+    await mq.publish("orders", "m-1")
+    now = NOON + 30 * MINUTE
+    mq.app.clock.advance(ms=20 * MINUTE)
+    [row] = await usage(mq, mq.environment, now - 15 * MINUTE, now, "1hour")
+    assert (row["timestamp"], row["apiRequestCount"]) == ("2023-11-15T12:00Z", 1)
 
 
 async def test_the_usage_of_an_organization_is_that_of_all_its_environments(mq: AnypointCaller) -> None:
