@@ -46,6 +46,13 @@ COUNTED_MS = 1_000
 """For so long the counters of many queues are given out as they were read."""
 
 
+class Route(NamedTuple):
+    """The queues that take a draft, and how many others it would have gone to but is too large for."""
+
+    queues: list[Queue]
+    refused_count: int
+
+
 class Broker:
     """Send, receive, settle, look, move. Queues are found, and callers' rights checked, before it is asked."""
 
@@ -138,7 +145,11 @@ class Broker:
     async def publish(
         self, exchange: Exchange, drafts: Sequence[Draft], *, principal: str
     ) -> list[Published | CourierError]:
-        """Copy each draft to every queue whose binding lets it through, all in one transaction."""
+        """Copy each draft to every queue whose binding lets it through, all in one transaction.
+
+        A queue whose body limit is too small gets no copy, which the event of the publication says; a draft that is
+        too large for all of its queues is refused.
+        """
         _check_count(len(drafts), limits.BATCH_COUNT)
         while True:
             with contextlib.suppress(RoutesChanged):
@@ -153,7 +164,9 @@ class Broker:
         parcels, events = self._send_out(exchange, drafts, routed, now, principal)
         outcomes = iter(await self._store_parcels(parcels, now, principal, events) if events else ())
         return [
-            route if isinstance(route, CourierError) else _published_outcome(draft, [next(outcomes) for _ in route])
+            route
+            if isinstance(route, CourierError)
+            else _published_outcome(draft, [next(outcomes) for _ in route.queues])
             for draft, route in zip(drafts, routed, strict=True)
         ]
 
@@ -161,7 +174,7 @@ class Broker:
         self,
         exchange: Exchange,
         drafts: Sequence[Draft],
-        routed: Sequence[list[Queue] | CourierError],
+        routed: Sequence[Route | CourierError],
         now: int,
         principal: str,
     ) -> tuple[list[Parcel], list[Event]]:
@@ -173,8 +186,8 @@ class Broker:
                 continue
             if draft.id is None:
                 draft.id = self._clock.random_bytes(16).hex()  # the copies in all queues share one id
-            parcels.extend(Parcel(queue, draft) for queue in route)
-            events.append(_published(exchange, draft, len(route), now, principal))
+            parcels.extend(Parcel(queue, draft) for queue in route.queues)
+            events.append(_published(exchange, draft, route, now, principal))
         return parcels, events
 
     def address(
@@ -193,15 +206,16 @@ class Broker:
             parcels, events = self._send_out(target, drafts, routed, self._clock.now(), principal)
         return [*parcels, *self._all_copies(parcels)], events, refusals
 
-    def _route(self, bindings: Sequence[Binding], draft: Draft) -> list[Queue] | CourierError:
-        queues = []
-        for binding in bindings:
-            queue = self._catalog.queue_of_id(binding.queue_id)
-            if queue is not None and matches(binding.rules, draft.attributes):
-                if refusal := limits.check_draft(draft, queue):
-                    return refusal
-                queues.append(queue)
-        return queues
+    def _route(self, bindings: Sequence[Binding], draft: Draft) -> Route | CourierError:
+        """Where a draft goes; a refusal when no queue that it is meant for can take it."""
+        queues = [
+            queue
+            for binding in bindings
+            if (queue := self._catalog.queue_of_id(binding.queue_id)) is not None
+            and matches(binding.rules, draft.attributes)
+        ]
+        taken = limits.takers(draft, queues)
+        return taken if isinstance(taken, CourierError) else Route(taken, len(queues) - len(taken))
 
     # -- out --------------------------------------------------------------------------------------------------
 
@@ -233,6 +247,7 @@ class Broker:
                 )
             if leases or now >= deadline:
                 return leases
+            self._catalog.queue_by_id(queue.tenant, queue.id)  # it may have been deleted while this call looked
             with self.usage.waiting(queue):
                 woken = await self._arrivals.wait(queue.key, seen=seen, until=deadline)
             if not woken:
@@ -441,7 +456,8 @@ def _check_settlement(settlement: Settlement) -> CourierError | None:
     return None
 
 
-def _published(exchange: Exchange, draft: Draft, queue_count: int, now: int, principal: str) -> Event:
+def _published(exchange: Exchange, draft: Draft, route: Route, now: int, principal: str) -> Event:
+    refused = {"refused_count": route.refused_count} if route.refused_count else {}
     return Event(
         kind=EventKind.PUBLISHED,
         at=now,
@@ -451,7 +467,7 @@ def _published(exchange: Exchange, draft: Draft, queue_count: int, now: int, pri
         message_id=draft.id,
         size=len(draft.body),
         principal=principal,
-        detail={"queue_count": queue_count},
+        detail={"queue_count": len(route.queues), **refused},
     )
 
 

@@ -125,6 +125,7 @@ async def running(
     store = _store(settings, clock)
     arrivals, catalog = Arrivals(clock), _catalog(settings, store, clock)
     followers = Followers(clock)
+    catalog.watch_deleted_queues(arrivals.gone)
     cursors = Cursors(store, clock)
     catalog.leave_to(CURSOR, cursors.learn)
     timekeeper = _timekeeper(settings, store, clock, cursors)

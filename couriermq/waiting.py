@@ -85,6 +85,13 @@ class Arrivals:
             if not waiters and self._waiters.get(queue_key) is waiters:  # others may have begun a line of their own
                 del self._waiters[queue_key]
 
+    def gone(self, queue_key: int) -> None:
+        """Wake every receiver of a queue that was deleted, so that each finds it gone; its key is never used again."""
+        self._seen.pop(queue_key, None)
+        for future in self._waiters.pop(queue_key, ()):
+            if not future.done():
+                future.set_result(None)
+
     def close(self) -> None:
         """Let everybody who waits go home."""
         self._closed = True

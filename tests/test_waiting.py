@@ -125,3 +125,13 @@ async def test_closing_sends_everybody_home() -> None:
     arrivals.close()
     assert await asyncio.gather(*waiters) == [False, False]
     assert await wait(arrivals) is False
+
+
+async def test_every_receiver_of_a_deleted_queue_wakes() -> None:
+    arrivals = Arrivals(FakeClock(now=0))
+    here, there = started(wait(arrivals), wait(arrivals)), started(wait(arrivals, OTHER))
+    await settle_down()
+    arrivals.gone(QUEUE)
+    assert await asyncio.gather(*here) == [True, True]
+    assert not there[0].done()
+    there[0].cancel()

@@ -20,7 +20,7 @@ class Exchanges(Shelf):
         limits.check_name(name)
         async with self._writing:
             self.tenant(tenant)
-            self._check_free(tenant, name, "exchange")
+            self._check_free(tenant, name)
             self._check_quota(tenant, "max_queues", self.queue_count(tenant))
             now = self._clock.now()
             exchange = Exchange(

@@ -47,6 +47,7 @@ class Memory:
         self._listeners_by_id: dict[str, Listener] = {}
         self._listener_watcher: Callable[[Listener, bool], None] | None = None
         self._consumer_watcher: Callable[[Queue, bool], None] | None = None
+        self._queue_watcher: Callable[[int], None] | None = None
         self._credentials: dict[str, Credential] = {}
         self._secrets: dict[bytes, Credential] = {}
         self._records: dict[tuple[str, str, str], Record] = {}
@@ -180,6 +181,10 @@ class Memory:
         except KeyError:
             raise BindingNotFound(f"{exchange.name} to {queue.name}") from None
 
+    def watch_deleted_queues(self, watcher: Callable[[int], None]) -> None:
+        """Tell somebody the key of every queue that is deleted, here or by another node."""
+        self._queue_watcher = watcher
+
     def watch_listeners(self, watcher: Callable[[Listener, bool], None] | None) -> None:
         """Have every listener that is new, changed (True) or gone (False) told to whoever delivers to it."""
         self._listener_watcher = watcher
@@ -242,16 +247,16 @@ class Memory:
         found = (r for (k, t, _), r in self._records.items() if k == kind and t == tenant)
         return sorted(found, key=lambda record: (record.created_at, record.id))
 
-    def _check_free(self, tenant: str, name: str, noun: str) -> None:
+    def _check_free(self, tenant: str, name: str) -> None:
         """A name must be nobody else's, and not be the id of anything of the tenant: that would take its address."""
+        if (taken := self._names.get((tenant, name))) is not None:
+            raise AlreadyExists(type(taken).__name__.lower(), name)
         same_id = self._queues.get(name) or self._exchanges.get(name) or self._listeners_by_id.get(name)
-        if (
-            (tenant, name) in self._names
-            or self._of_hex(tenant, name) is not None
-            or (same_id is not None and same_id.tenant == tenant)
-            or any(alias == name and owner == tenant for owner, _, alias in self._queue_aliases)
-        ):
-            raise AlreadyExists(noun, name)
+        same_id = same_id or self._of_hex(tenant, name)
+        if same_id is not None and same_id.tenant == tenant:
+            raise AlreadyExists(type(same_id).__name__.lower(), name, by="with the id")
+        if any(alias == name and owner == tenant for owner, _, alias in self._queue_aliases):
+            raise AlreadyExists("queue", name, by="with the alias")
 
     def _is_free_id(self, tenant: str, thing_id: str) -> bool:
         """Whether an id is nothing's id, and not a name of the tenant either."""
@@ -344,6 +349,8 @@ class Memory:
                 self._forget_queue_aliases(self._queues[thing.id])
                 del self._queues[thing.id], self._queue_keys[thing.key], self._names[thing.tenant, thing.name]
                 self._tell_consumer(thing, False)
+                if self._queue_watcher is not None:
+                    self._queue_watcher(thing.key)
             case Exchange():
                 self._queue_counts[thing.tenant] -= 1
                 del self._exchanges[thing.id], self._names[thing.tenant, thing.name]

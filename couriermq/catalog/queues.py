@@ -30,7 +30,7 @@ class Queues(Shelf):
         limits.check_name(name)
         async with self._writing:
             self.tenant(tenant)
-            self._check_free(tenant, name, "queue")
+            self._check_free(tenant, name)
             self._check_quota(tenant, "max_queues", self.queue_count(tenant))
             queue = await self._new_queue(
                 tenant,
@@ -71,7 +71,7 @@ class Queues(Shelf):
                 check(queue)
             if name is not None and name != queue.name:
                 limits.check_name(name)
-                self._check_free(queue.tenant, name, "queue")
+                self._check_free(queue.tenant, name)
             wanted = msgspec.structs.replace(
                 queue,
                 name=name or queue.name,

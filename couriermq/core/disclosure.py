@@ -9,8 +9,8 @@ from couriermq.core.events import EventKind
 from couriermq.core.model import Json
 
 FIGURES = frozenset({
-    "at", "claim", "content_type", "delay_ms", "delivered", "late", "latency_ms", "queue_count", "reason", "status",
-    "target", "target_id", "untried", "verdict",
+    "at", "claim", "content_type", "delay_ms", "delivered", "late", "latency_ms", "queue_count", "reason",
+    "refused_count", "status", "target", "target_id", "untried", "verdict",
 })  # fmt: skip
 IDENTITY = frozenset({"id", "tenant", "name", "queue_id", "created_at", "changed_at"})
 

@@ -159,8 +159,11 @@ class Conflict(CourierError):
 
 
 class AlreadyExists(Conflict):
-    def __init__(self, noun: str, name: str) -> None:
-        super().__init__(f"a {noun} named {name!r} exists already; choose another name")
+    """`noun` is what has the name already: queues and exchanges of a tenant share their names."""
+
+    def __init__(self, noun: str, name: str, *, by: str = "named") -> None:
+        article = "an" if noun[0] in "aeiou" else "a"
+        super().__init__(f"{article} {noun} {by} {name!r} exists already; choose another name")
         self.noun = noun
         self.name = name
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from couriermq.core.errors import BodyTooLarge, CourierError, Invalid
 from couriermq.core.model import DAY, MINUTE, SECOND, Draft, Queue, QueueSettings
@@ -141,6 +141,17 @@ def check_draft(draft: Draft, queue: Queue) -> CourierError | None:
     if draft.attributes:
         return _check_attributes(draft)
     return None
+
+
+def takers(draft: Draft, queues: Sequence[Queue]) -> list[Queue] | CourierError:
+    """Those of the queues that take a draft; a refusal when a message is wrong for all of them.
+
+    A body that is too large for one queue does not keep the message from the others.
+    """
+    refusals = [check_draft(draft, queue) for queue in queues]
+    if any(refusals) and (all(refusals) or not all(isinstance(one, BodyTooLarge) for one in refusals if one)):
+        return next(refusal for refusal in refusals if refusal is not None)
+    return [queue for queue, refusal in zip(queues, refusals, strict=True) if refusal is None]
 
 
 def _check_attributes(draft: Draft) -> CourierError | None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 MARK = "erased-"
 KEPT = {
-    "target", "target_id", "reason", "delay_ms", "queue_count", "verdict", "status", "latency_ms", "untried", "late",
-    "delivered",
+    "target", "target_id", "reason", "delay_ms", "queue_count", "refused_count", "verdict", "status", "latency_ms",
+    "untried", "late", "delivered",
 }  # fmt: skip
 """What Courier itself has written into a detail; everything else may be the sender's."""
 HIDDEN = "~"

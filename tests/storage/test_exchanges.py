@@ -81,12 +81,32 @@ async def test_each_queue_applies_its_own_settings_to_its_copy(rig: Rig) -> None
     assert (await rig.browse("brief"))[0].discard_at == rig.now + 2_000
 
 
-async def test_a_message_too_large_for_one_of_its_queues_goes_to_none(rig: Rig) -> None:
+async def test_a_message_too_large_for_one_of_its_queues_goes_to_the_others(rig: Rig) -> None:
     x = await exchange(rig, orders=[])
     await rig.catalog.bind(x, await rig.create("small", max_body_bytes=3), principal=WHO)
+    outcomes = await publish(rig, Draft(body=b"too long", id="long"), Draft(body=b"ok", id="short"))
+    assert outcomes == [Published("long", 1), Published("short", 2)]
+    assert await bodies(rig, "orders") == [b"too long", b"ok"]
+    assert await bodies(rig, "small") == [b"ok"]
+    told = {event.message_id: event.detail for event in await rig.events() if event.kind == EventKind.PUBLISHED}
+    assert told == {"long": {"queue_count": 1, "refused_count": 1}, "short": {"queue_count": 2}}
+
+
+async def test_a_message_too_large_for_all_of_its_queues_is_refused(rig: Rig) -> None:
+    x = await exchange(rig)
+    for name, limit in (("small", 3), ("medium", 5)):
+        await rig.catalog.bind(x, await rig.create(name, max_body_bytes=limit), principal=WHO)
     outcomes = await publish(rig, Draft(body=b"too long"), Draft(body=b"ok"))
     assert [type(outcome) for outcome in outcomes] == [BodyTooLarge, Published]
-    assert await bodies(rig, "orders") == [b"ok"]
+    assert await bodies(rig, "medium") == [b"ok"]
+
+
+async def test_a_message_that_is_wrong_in_itself_goes_nowhere(rig: Rig) -> None:
+    x = await exchange(rig, orders=[])
+    await rig.catalog.bind(x, await rig.create("small", max_body_bytes=3), principal=WHO)
+    [outcome] = await publish(rig, Draft(body=b"too long", attributes={"size": float("inf")}))
+    assert not isinstance(outcome, Published)
+    assert await bodies(rig, "orders") == []
 
 
 async def test_a_queue_that_was_unbound_gets_nothing_more(rig: Rig) -> None:

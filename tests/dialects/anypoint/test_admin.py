@@ -478,3 +478,14 @@ async def test_deleting_an_organization_empties_all_its_environments(mq: Anypoin
     response = await mq.app.request("DELETE", "/mq/admin/api/v1/organizations/acme")
     assert response.status == 204
     assert [len(catalog.queues(tenant)) for tenant in ("prod", "test", "other")] == [0, 0, 1]
+
+
+async def test_a_collision_names_what_has_the_name(mq: AnypointCaller) -> None:
+    await mq.queue("orders")
+    await mq.exchange("news")
+    response = await mq.admin("PUT", "/destinations/queues/news", json={})
+    assert response.status == 409
+    assert response.json() == {"message": "an exchange named 'news' exists already; choose another name"}
+    response = await mq.admin("PUT", "/destinations/exchanges/orders", json={})
+    assert response.status == 409
+    assert response.json() == {"message": "a queue named 'orders' exists already; choose another name"}

@@ -499,3 +499,13 @@ async def test_a_lock_of_one_queue_settles_nothing_in_another(mq: AnypointCaller
     [message] = await mq.consume("orders")
     assert (await mq.ack("other", message)).status == 400
     assert (await mq.ack("orders", message)).status == 200
+
+
+async def test_a_long_poll_on_a_queue_that_is_deleted_ends_at_once(mq: AnypointCaller) -> None:
+    polls = [asyncio.create_task(mq.broker("GET", "orders", "?pollingTime=20000")) for _ in range(3)]
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not any(poll.done() for poll in polls)
+    assert (await mq.admin("DELETE", "/destinations/queues/orders")).status == 204
+    for response in await asyncio.gather(*polls):
+        assert (response.status, response.json()["statusMessage"]) == (404, "Destination not found")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from couriermq.clock import FakeClock
+from couriermq.core.model import QueueSettings
 from couriermq.core.routing import check_rule, matches
 from couriermq.dialects.anypoint import admin_wire
 from couriermq.dialects.anypoint.limits import RULE_TEXT
@@ -209,3 +210,15 @@ async def test_a_new_rule_holds_at_once_and_without_it_everything_passes(mq: Any
     await mq.admin("DELETE", "/bindings/exchanges/news/queues/orders/rules/routing")
     await mq.publish("news", "m-2")
     assert await ids(mq, "orders") == ["m-2"]
+
+
+async def test_a_bound_queue_with_a_small_limit_does_not_fail_the_others(mq: AnypointCaller) -> None:
+    catalog = mq.app.services.catalog
+    await catalog.create_queue("default", "small", settings=QueueSettings(max_body_bytes=10), principal="test")
+    await mq.queue("large")
+    await mq.exchange("all", "small", "large")
+    assert (await mq.publish("all", "m-1", "x" * 11)).status == 201
+    assert [one["headers"]["messageId"] for one in await mq.consume("large")] == ["m-1"]
+    assert await mq.consume("small") == []
+    await mq.exchange("narrow", "small")
+    assert (await mq.publish("narrow", "m-2", "x" * 11)).status == 413
