@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import resource
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,7 +13,7 @@ from couriermq.broker import Broker
 from couriermq.catalog import Catalog
 from couriermq.clock import Clock
 from couriermq.core.duties import delivery_to
-from couriermq.core.errors import Invalid
+from couriermq.core.errors import CourierError, Invalid, NotFound
 from couriermq.core.model import DAY, MINUTE, Listener, ListenerSettings, ListenerState, Queue, Secret
 from couriermq.delivery import signing
 from couriermq.delivery.alarms import Alarms
@@ -52,6 +53,9 @@ BURST = 16
 """How much is begun in one turn of the event loop, so that requests of clients do not wait long."""
 
 
+log = logging.getLogger(__name__)
+
+
 class Deliveries:
     """Made by the server; `ready` is wired to the store, `running` lasts as long as the server does."""
 
@@ -72,6 +76,7 @@ class Deliveries:
         holds: Callable[[str], bool] = lambda duty: True,
         shared: bool = False,
     ) -> None:
+        self._broker = broker
         self._catalog = catalog
         self._clock = clock
         self._own_resolver = SystemResolver() if resolver is None else None
@@ -168,8 +173,8 @@ class Deliveries:
 
     def _changed(self, listener: Listener, present: bool) -> None:
         if present:
-            if self._dispatcher.is_resumed_by(listener):
-                self._book.put(listener, afresh(self._book.of(listener)))
+            if self._dispatcher.is_fresh_start(listener):
+                self._start_afresh(listener)
             self._dispatcher.changed(listener)
             self._liveness.changed(listener)
         else:
@@ -190,6 +195,21 @@ class Deliveries:
         if consumer is not None:
             self._consumers[queue.id] = consumer
             self._dispatcher.changed(consumer)
+
+    def _start_afresh(self, listener: Listener) -> None:
+        """Deliver at once what has waited for another attempt, and judge the listener by what comes of that."""
+        if self._dispatcher.is_ours(listener):
+            self._book.put(listener, afresh(self._book.of(listener)))
+            self._dispatcher.start_afresh(listener)
+        self._tasks.start(self._hasten(listener))
+
+    async def _hasten(self, listener: Listener) -> None:
+        try:
+            await self._broker.hasten(self._catalog.outbox(listener))
+        except NotFound:
+            return  # the listener was deleted meanwhile
+        except CourierError as error:
+            log.warning("what waits for listener %s comes by its schedule: %s", listener.id, error)
 
     # -- what is known ----------------------------------------------------------------------------------------
 
@@ -250,12 +270,14 @@ class Deliveries:
         )
 
     async def resume(self, listener: Listener, *, principal: str) -> Listener:
-        """Deliver again what has waited, with a fresh start for one that was disabled."""
-        if self._dispatcher.is_ours(listener):  # else its node does so when it hears of the change
-            self._book.put(listener, afresh(self._book.of(listener)))
-        return await self._catalog.change_listener(
+        """Deliver what has waited, at once and whatever its schedule says; an active listener can be resumed, too."""
+        was_active = self._present(listener).state is ListenerState.ACTIVE
+        resumed = await self._catalog.change_listener(
             listener, state=ListenerState.ACTIVE, reason=None, principal=principal
         )
+        if was_active:  # else the change itself is a fresh start, on the node that delivers to the listener
+            self._start_afresh(resumed)
+        return resumed
 
     def new_secret(self, *, asymmetric: bool = False) -> Secret:
         return signing.new_secret(self._clock, asymmetric=asymmetric)

@@ -29,7 +29,7 @@ from couriermq.delivery.envelope import Envelope, Postman, envelope
 from couriermq.delivery.fairness import FairWork
 from couriermq.delivery.guard import Guard
 from couriermq.delivery.judging import Judge
-from couriermq.delivery.lane import Lane
+from couriermq.delivery.lane import Lane, is_fresh_start
 from couriermq.delivery.model import Answer
 from couriermq.delivery.renewing import Renewals
 from couriermq.delivery.tasks import Tasks
@@ -139,11 +139,16 @@ class Dispatcher:
             lane.renew(listener, outbox)
         self.ready(outbox.key, 1)
 
-    def is_resumed_by(self, listener: Listener) -> bool:
-        """Whether this version sets a listener of ours going again."""
+    def is_fresh_start(self, listener: Listener) -> bool:
+        """Whether this version of a listener of ours may be delivered to where the one before was not."""
         known = self._listeners.get(self._keys.get(listener.id, -1))
-        stood = known is not None and known.state is not ListenerState.ACTIVE
-        return stood and listener.state is ListenerState.ACTIVE and self.is_ours(listener)
+        return known is not None and self.is_ours(listener) and is_fresh_start(known, listener)
+
+    def start_afresh(self, listener: Listener) -> None:
+        """Forget how earlier requests to a listener went, and deliver what is ready."""
+        if (lane := self.lane_of(listener)) is not None:
+            lane.start_afresh()
+            self._pump(lane)
 
     def gone(self, listener: Listener) -> None:
         key = self._keys.pop(listener.id, None)

@@ -33,6 +33,15 @@ class Room(msgspec.Struct, frozen=True, gc=False):
 NO_ROOM = Room(0)
 
 
+def is_fresh_start(before: Listener, after: Listener) -> bool:
+    """Whether a change may make deliveries succeed that have failed: the listener was resumed, or is called at another
+    URL, or otherwise than before."""
+    if after.state is not ListenerState.ACTIVE:
+        return False
+    calls = [(one.url, one.settings.headers, one.settings.authorization) for one in (before, after)]
+    return before.state is not ListenerState.ACTIVE or calls[0] != calls[1]
+
+
 class Lane:
     """Everything of a listener that lives in memory only while there is something to deliver."""
 
@@ -96,10 +105,14 @@ class Lane:
         self.active -= 1
 
     def renew(self, listener: Listener, outbox: Queue) -> None:
-        """The listener was changed; one that is set going again gets a fresh start."""
-        if listener.state is ListenerState.ACTIVE and self.listener.state is not ListenerState.ACTIVE:
-            self.breaker, self.held_until = CLOSED, 0
+        """The listener was changed; one that is set going again or goes elsewhere now gets a fresh start."""
+        if is_fresh_start(self.listener, listener):
+            self.start_afresh()
         self.listener, self.outbox, self.cover = listener, outbox, None
+
+    def start_afresh(self) -> None:
+        """Forget how earlier requests went."""
+        self.breaker, self.held_until = CLOSED, 0
 
     def holds(self, receipt: str, *, now: int) -> bool:
         """Whether the lease has time left to send a request in."""

@@ -256,6 +256,12 @@ class Store(Protocol):
         No target means where each one died; one that died nowhere, or in a queue that is gone, stays.
         """
 
+    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
+        """Make up to `limit` messages ready that wait for another attempt, the longest wait first, after a cursor.
+
+        What waits because its sender wants it to has not been tried yet, and goes on waiting.
+        """
+
     async def counters(self, queue: Queue, *, now: int) -> Counters: ...
 
     async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:

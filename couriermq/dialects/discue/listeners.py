@@ -65,7 +65,7 @@ async def change_listener(call: Call) -> Reply:
         deliveries.check_url(order.liveness_url, tenant=queue.tenant, field="liveness_url")
     if changes := order.changes():
         listener = await call.services.catalog.change_listener(listener, principal=call.principal.id, **changes)
-    if order.state not in {None, listener.state}:
+    if order.state is ListenerState.ACTIVE or order.state not in {None, listener.state}:
         listener = await _set_state(call, listener, order.state)
     return await _written(call, listener)
 

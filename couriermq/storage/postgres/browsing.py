@@ -261,3 +261,20 @@ async def sweep(tx: Transaction, queue: Queue, *, now: int, limit: int) -> bool:
         detail = {"reason": "queue deleted"}
         remove(tx, queue, row, kind=EventKind.PURGED, at=now, detail=detail)
     return following is None
+
+
+async def hasten(tx: Transaction, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
+    """One step of making ready what waits for another attempt, the longest wait first."""
+    due_at, seq = read_cursor(after) if after else (_LARGEST, _LARGEST)
+    if queue.kind is Kind.FIFO:
+        await tx.lock([queue.key])
+    rows = await tx.load(Q.waiting_again, queue=queue.key, due_at=due_at, seq=seq, limit=limit)
+    following = f"{rows[-1].due_at}-{rows[-1].seq}" if len(rows) == limit else None
+    for row in rows:
+        row.state, row.due_at = State.READY, now
+        tx.put(row)
+        tx.change(queue.key).shift(State.DELAYED, State.READY)
+        tx.made_ready(queue.key)
+        if queue.kind is Kind.FIFO:
+            tx.touch_group(queue.key, row.grp, leased=0)
+    return Moved(len(rows), following)

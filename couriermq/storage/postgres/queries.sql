@@ -175,6 +175,12 @@ WHERE seq = ANY (ARRAY(
     ) AS both_kinds ORDER BY entered_at, seq LIMIT :limit
 )) AND queue = :queue ORDER BY entered_at, seq FOR UPDATE;
 
+-- name: waiting_again
+-- What has been tried and waits, before (:due_at, :seq), the longest wait first.
+SELECT {facts} FROM message
+WHERE queue = :queue AND state = 0 AND attempts > 0 AND (due_at, seq) < ((:due_at)::bigint, (:seq)::bigint)
+ORDER BY due_at DESC, seq DESC LIMIT :limit FOR UPDATE;
+
 -- name: page
 -- The first message beyond the budget, and those after it, come without their content.
 SELECT {facts}, CASE WHEN total <= :budget OR total = octet_length(content) THEN content END FROM (

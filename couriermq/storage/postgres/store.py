@@ -292,6 +292,12 @@ class PostgresStore(Claims, Stages):
             await self._catch_up(target, now)
         return await self._alone(source, now, work, also=target)
 
+    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
+        async def work(tx: Transaction, live: Queue) -> Moved:
+            return await browsing.hasten(tx, live, after=after, limit=limit, now=now)
+
+        return await self._alone(queue, now, work)
+
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         _, (found,) = await self._look(queue, now, (Q.counters, {"queue": queue.key}))
         return _counters(*found[0]) if found else Counters()

@@ -184,6 +184,9 @@ class ShardedStore(Claims, Stages):
 
         return await self.routing.on(source, step)
 
+    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
+        return await self.routing.on(queue, lambda engine: engine.hasten(queue, after=after, limit=limit, now=now))
+
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         return await self.routing.on(queue, lambda engine: engine.counters(queue, now=now))
 

@@ -8,10 +8,10 @@ from typing import Any
 from couriermq.core.errors import Invalid, MessageNotFound
 from couriermq.core.events import EventKind
 from couriermq.core.limits import Room, weight_of
-from couriermq.core.model import Message, Page, Queue, State
+from couriermq.core.model import Kind, Message, Page, Queue, State
 from couriermq.core.receipts import Sealer
 from couriermq.storage.base import Directory, Filter, Moved
-from couriermq.storage.sqlite.ending import remove, transfer
+from couriermq.storage.sqlite.ending import refresh_group, remove, transfer
 from couriermq.storage.sqlite.ledger import Tx
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import Row, read_death, to_message
@@ -182,3 +182,21 @@ def _move_row(tx: Tx, source: Queue, target: Queue, row: Row, *, kind: EventKind
     detail = {"target_id": target.id, "target": target.name}
     tx.events.note(kind, now, source, seq, message_id, attempts, size, principal, detail)
     transfer(tx, source, target, seq=seq, state=state, size=size, grp=grp, at=now)
+
+
+def hasten(tx: Tx, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
+    """One step of making ready what waits for another attempt, the longest wait first."""
+    due_at, seq = read_cursor(after) if after else (_LARGEST, _LARGEST)
+    where = {"queue": queue.key, "due_at": due_at, "seq": seq, "limit": limit}
+    rows = tx.execute(Q.waiting_again, where).fetchall()
+    for row_seq, _, _ in rows:
+        tx.execute(Q.put_back, (int(State.READY), now, row_seq))
+    if rows:
+        tally = tx.tally(queue.key)
+        tally.counts[State.DELAYED] -= len(rows)
+        tally.counts[State.READY] += len(rows)
+        tx.made_ready(queue.key, len(rows))
+    if queue.kind is Kind.FIFO:
+        for grp in {grp for _, _, grp in rows}:
+            refresh_group(tx, queue, grp, leased=0)
+    return Moved(len(rows), f"{rows[-1][1]}-{rows[-1][0]}" if len(rows) == limit else None)

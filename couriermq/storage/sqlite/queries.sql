@@ -69,6 +69,12 @@ UPDATE message SET due_at = ? WHERE seq = ?;
 -- name: put_back
 UPDATE message SET state = ?, due_at = ? WHERE seq = ?;
 
+-- name: waiting_again
+-- What has been tried and waits, before (:due_at, :seq), the longest wait first.
+SELECT seq, due_at, grp FROM message
+WHERE queue = :queue AND state = 0 AND attempts > 0 AND (due_at, seq) < (:due_at, :seq)
+ORDER BY due_at DESC, seq DESC LIMIT :limit;
+
 -- name: uncount_attempt
 UPDATE message SET attempts = attempts - 1 WHERE seq = ?;
 

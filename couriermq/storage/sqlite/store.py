@@ -338,6 +338,12 @@ class SqliteStore(Claims, Stages):
 
         return await self._on(source, now, operation)
 
+    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
+        def operation(tx: Tx, live: Queue) -> Moved:
+            return browsing.hasten(tx, live, after=after, limit=limit, now=now)
+
+        return await self._on(queue, now, operation)
+
     async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
         found = {}
         for index, queue in enumerate(queues, 1):
