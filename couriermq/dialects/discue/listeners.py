@@ -76,6 +76,21 @@ async def _set_state(call: Call, listener: Listener, state: ListenerState | None
     return await change(listener, principal=call.principal.id)
 
 
+async def replay(call: Call) -> Reply:
+    """Deliver again: chosen messages, all of a span of time, or all that the listener has missed."""
+    _, listener = listener_for(call, rights.CHANGE_LISTENERS)
+    order = wire.read_replay(call.body)
+    replayed = await call.services.deliveries.replay(
+        listener,
+        message_ids=order.message_ids,
+        since=order.since,
+        until=order.until,
+        missed=order.missed,
+        principal=call.principal.id,
+    )
+    return answer(call, {"replay": replayed}, wire.listener_path(listener) + "/replay")
+
+
 async def delete_listener(call: Call) -> Reply:
     _, listener = listener_for(call, rights.CHANGE_LISTENERS)
     await call.services.catalog.delete_listener(listener, principal=call.principal.id)

@@ -2,9 +2,10 @@
 
 from couriermq.clock import mint_id
 from couriermq.core.errors import Invalid, MessageNotFound
-from couriermq.core.model import Json, Listener, Message, Queue, State
+from couriermq.core.events import Event
+from couriermq.core.model import Attributes, Json, Listener, Message, Queue, State
 from couriermq.core.routing import matches
-from couriermq.dialects.discue import names, rights, schemas
+from couriermq.dialects.discue import deleted, names, rights, schemas
 from couriermq.dialects.discue.access import queue_for, queues_of
 from couriermq.dialects.discue.errors import Held
 from couriermq.dialects.discue.history import Remembrance
@@ -51,24 +52,9 @@ async def rename_message(call: Call) -> Reply:
     return _answered(call, queue, message.id, await _written(call, queue, message))
 
 
-async def delete_message(call: Call) -> Reply:
-    """The message, and every copy of it that still waits for a listener or was given up."""
-    queue, asked = queue_for(call, rights.CHANGE_MESSAGES), call.params["message_id"]
-    message = await call.services.broker.read_message(queue, asked)
-    if message.state is State.LEASED:
-        raise Held(message.id)
-    catalog = call.services.catalog
-    await _remove(call, queue, message)
-    for listener in catalog.listeners_of(queue):
-        for place in (catalog.outbox(listener), catalog.dead_letters(listener)):
-            if (copy := await _find(call, place, asked)) is not None:
-                await _remove(call, place, copy)
-    await names.forget_message(call, queue, message.id)
-    return _answered(call, queue, message.id, None)
-
-
 class OneMessage:
-    """Reads one message, be it in its queue or, once every listener has got it, in the journal of the last day."""
+    """Reads and deletes one message, be it in its queue or, once every listener has got it, in the journal of the last
+    day."""
 
     def __init__(self, remembrance: Remembrance) -> None:
         self._remembrance = remembrance
@@ -80,16 +66,41 @@ class OneMessage:
             return _answered(call, queue, message.id, await _written(call, queue, message))
         return _answered(call, queue, asked, await self._delivered(call, queue, asked))
 
-    async def _delivered(self, call: Call, queue: Queue, message_id: str) -> dict[str, Json]:
+    async def delete_message(self, call: Call) -> Reply:
+        """The message, and every copy of it that still waits for a listener or was given up; one that every listener
+        has got cannot be read any more."""
+        queue, asked = queue_for(call, rights.CHANGE_MESSAGES), call.params["message_id"]
+        message = await _find(call, queue, asked)
+        if message is None:
+            await self._sent_event(call, queue, asked)
+            await deleted.remember(call, queue, asked)
+        elif message.state is State.LEASED:
+            raise Held(message.id)
+        else:
+            await _remove(call, queue, message)
+        catalog = call.services.catalog
+        for listener in catalog.listeners_of(queue):
+            for place in (catalog.outbox(listener), catalog.dead_letters(listener)):
+                if (copy := await _find(call, place, asked)) is not None:
+                    await _remove(call, place, copy)
+        await names.forget_message(call, queue, asked)
+        return _answered(call, queue, asked, None)
+
+    async def _sent_event(self, call: Call, queue: Queue, message_id: str) -> tuple[Event, int]:
+        """A delivered message as it was sent, and when the last listener had got it; raises MessageNotFound."""
         known = await self._remembrance.history(call).sent_event(queue.tenant, queue.id, message_id)
-        if known is None:
+        if known is None or deleted.is_deleted(call, queue, message_id, delivered_at=known[1]):
             raise MessageNotFound(message_id)
-        event, delivered_at = known
+        return known
+
+    async def _delivered(self, call: Call, queue: Queue, message_id: str) -> dict[str, Json]:
+        event, delivered_at = await self._sent_event(call, queue, message_id)
         detail = event.detail or {}
-        name = names.name_of(message_id, detail.get("attributes") or {}, names.later_names(call, queue))
+        attributes, content = detail.get("attributes") or {}, detail.get("body", b"")
+        name = names.name_of(message_id, attributes, names.later_names(call, queue))
         body = wire.write_body(detail["body"], detail.get("content_type", "")) if "body" in detail else {}
         listeners = [one for one in call.services.catalog.listeners_of(queue) if one.created_at <= event.at]
-        deliveries = [wire.Delivery(one.id, one.name, wire.DELIVERED, None) for one in listeners]
+        deliveries = [_settled(one, attributes, content) for one in listeners]
         return {
             **wire.write_ref(message_id, name),
             **body,
@@ -184,7 +195,12 @@ async def _delivery(call: Call, listener: Listener, message: Message) -> wire.De
         return wire.Delivery(listener.id, listener.name, wire.PENDING, copy.attempts)
     if (copy := await _find(call, catalog.dead_letters(listener), message.id)) is not None:
         return wire.Delivery(listener.id, listener.name, wire.MISSED, copy.death.attempts if copy.death else None)
-    rules = listener.settings.rules
-    if listener.created_at > message.sent_at or not matches(rules, message.attributes, message.body):
+    if listener.created_at > message.sent_at:
         return None
-    return wire.Delivery(listener.id, listener.name, wire.DELIVERED, None)
+    return _settled(listener, message.attributes, message.body)
+
+
+def _settled(listener: Listener, attributes: Attributes, body: bytes) -> wire.Delivery:
+    """What has become of a message of which the listener has no copy any more, or never had one."""
+    state = wire.DELIVERED if matches(listener.settings.rules, attributes, body) else wire.FILTERED
+    return wire.Delivery(listener.id, listener.name, state, None)

@@ -64,6 +64,8 @@ OPERATIONS = (
     Operation("PUT", routes.LISTENER, "updateListener", "Change a listener", "ListenerRequest",
               ("listener", "Listener")),
     Operation("DELETE", routes.LISTENER, "deleteListener", "Delete a listener with all that waits for it"),
+    Operation("POST", routes.REPLAY, "replay", "Deliver messages again to a listener", "ReplayRequest",
+              ("replay", "Replay"), optional=False),
     Operation("GET", "/messages", "listAllMessages", "List messages of all queues", None,
               ("messages", "[MessageRef]"), PAGES),
     Operation("GET", routes.MESSAGES, "listMessages", "List messages of a queue", None,

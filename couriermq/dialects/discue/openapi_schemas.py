@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from couriermq.core.limits import BATCH_COUNT
+
 Schema = dict[str, Any]
 
 STRING: Schema = {"type": "string"}
@@ -88,6 +90,20 @@ SCHEMAS: dict[str, Schema] = {
         liveness_url=URL,
         status={"enum": ["active", "paused", "enabled", "disabled", "inactive"]},
     ),
+    "ReplayRequest": shape(
+        message_ids={"type": ["array", "null"], "items": STRING, "minItems": 1, "maxItems": BATCH_COUNT},
+        since={"type": ["integer", "null"], "minimum": 0},
+        until={"type": ["integer", "null"], "minimum": 0},
+        missed={"type": "boolean"},
+    ),
+    "Replay": shape(
+        "count",
+        "missing",
+        "next_since",
+        count={"type": "integer"},
+        missing=array(STRING),
+        next_since={"type": ["integer", "null"]},
+    ),
     "Listener": _named(
         "queue_id",
         "status",
@@ -140,7 +156,7 @@ SCHEMAS: dict[str, Schema] = {
                 "state",
                 listener_id=STRING,
                 listener=STRING,
-                state={"enum": ["pending", "delivered", "missed"]},
+                state={"enum": ["pending", "delivered", "missed", "filtered"]},
                 attempts={"type": ["integer", "null"]},
             )
         ),

@@ -18,6 +18,7 @@ PREFIXES = (VERSION, *(f"/{resource}" for resource in RESOURCES))
 QUEUE = "/queues/{queue_id}"
 LISTENERS = QUEUE + "/listeners"
 LISTENER = LISTENERS + "/{listener_id}"
+REPLAY = LISTENER + "/replay"
 MESSAGES = QUEUE + "/messages"
 MESSAGE = MESSAGES + "/{message_id}"
 SCHEMA = QUEUE + "/schemas/{schema_id}"
@@ -89,6 +90,7 @@ def _listener_rows() -> list[Row]:
         ("GET", LISTENER, listeners.get_listener),
         ("PUT", LISTENER, listeners.change_listener),
         ("DELETE", LISTENER, listeners.delete_listener),
+        *_creating(REPLAY, listeners.replay),
     ]
 
 
@@ -99,7 +101,7 @@ def _message_rows(one: messages.OneMessage) -> list[Row]:
         *_creating(MESSAGES, messages.add_message),
         ("GET", MESSAGE, one.get_message),
         ("PUT", MESSAGE, messages.rename_message),
-        ("DELETE", MESSAGE, messages.delete_message),
+        ("DELETE", MESSAGE, one.delete_message),
     ]
 
 

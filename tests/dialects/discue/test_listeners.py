@@ -189,3 +189,58 @@ async def test_what_was_counted_is_also_told_of(org: Organization, monkeypatch: 
         await org.add(queue_id, "never mind")
         shown = (await org.get(f"/queues/{queue_id}/listeners/{listener['id']}"))["listener"]["messages"]
         assert (shown["missed_count"], shown["last_failure_status"]) == (1, 500)
+
+
+async def test_what_waits_is_delivered_at_once_when_a_listener_is_resumed_or_its_url_is_corrected(
+    org: Organization,
+) -> None:
+    async with receiving(answer(500)) as broken, receiving() as good:
+        queue_id = await org.queue()
+        listener = await org.listener(queue_id, notify_url=broken.url)
+        path = f"/queues/{queue_id}/listeners/{listener['id']}"
+        await org.add(queue_id, "1")
+        await broken.wait(1)
+        await org.put(path, {"notify_url": good.url})
+        await good.wait(1)
+        await org.put(path, {"notify_url": broken.url})
+        await org.add(queue_id, "2")
+        await broken.wait(2)
+        broken.behave(answer())
+        await org.put(path, {"status": "paused"})
+        await org.put(path, {"status": "active"})
+        await broken.wait(3)
+        assert (good.bodies, broken.bodies) == ([b"1"], [b"1", b"2", b"2"])
+
+
+async def test_messages_are_delivered_again(org: Organization) -> None:
+    async with receiving() as receiver:
+        queue_id = await org.queue()
+        listener = await org.listener(queue_id, notify_url=receiver.url)
+        path = f"/queues/{queue_id}/listeners/{listener['id']}/replay"
+        start = org.clock.now()
+        ids = [await org.add(queue_id, str(n)) for n in range(2)]
+        await counted(org, queue_id, listener["id"], acknowledged_count=2)
+        replayed = await org.post(path, {"message_ids": [ids[1], "unknown"]})
+        assert replayed["replay"] == {"count": 1, "missing": ["unknown"], "next_since": None}
+        assert replayed["_links"]["self"]["href"].endswith(path)
+        await counted(org, queue_id, listener["id"], acknowledged_count=3)
+        assert (await org.post(path, {"since": start}))["replay"]["count"] == 2
+        await counted(org, queue_id, listener["id"], acknowledged_count=5)
+        assert sorted(receiver.bodies) == [b"0", b"0", b"1", b"1", b"1"]
+        assert (await org.post(path, {"missed": True}))["replay"]["count"] == 0
+
+
+@pytest.mark.parametrize(
+    "order", [{}, {"missed": True, "since": 0}, {"message_ids": []}, {"since": -1}, {"since": 2**60}, {"until": "now"}]
+)
+async def test_a_replay_of_nothing_in_particular_is_422(org: Organization, order: dict[str, Any]) -> None:
+    queue_id = await org.queue()
+    listener = await org.listener(queue_id)
+    refused(await org.call("POST", f"/queues/{queue_id}/listeners/{listener['id']}/replay", order), 422)
+
+
+async def test_only_those_who_may_change_a_listener_replay(org: Organization) -> None:
+    queue_id = await org.queue()
+    listener = await org.listener(queue_id)
+    reader = await org.with_scopes(Action.BROWSE, Action.STATS)
+    refused(await reader.call("POST", f"/queues/{queue_id}/listeners/{listener['id']}/replay", {"missed": True}), 403)

@@ -114,6 +114,48 @@ async def test_a_message_leaves_its_queue_when_every_listener_has_it_and_is_stil
         refused(await org.call("GET", f"/queues/{queue_id}/messages/{message_id}"), 404)
 
 
+async def test_a_listener_whose_rule_did_not_match_is_shown_as_filtered(org: Organization) -> None:
+    async with receiving() as shop, receiving() as books:
+        queue_id = await org.queue()
+        for name, receiver in (("shop", shop), ("books", books)):
+            await org.listener(queue_id, name, notify_url=receiver.url, liveness_url=LIVE)
+        rule = {"attribute": "$.for", "type": "string", "matcher": "eq", "value": "books"}
+        path = "/courier/v1/tenants/default/queues/orders/listeners/books"
+        assert (await org.app.request("PATCH", path, json={"settings": {"rules": [rule]}})).status == 200
+        message_id = await org.add(queue_id, '{"for": "shop"}')
+        await emptied(org, queue_id)
+        shown = (await org.get(f"/queues/{queue_id}/messages/{message_id}"))["message"]
+        states = {one["listener"]: (one["state"], one["attempts"]) for one in shown["deliveries"]}
+        assert states == {"shop": ("delivered", None), "books": ("filtered", None)}
+        await org.put(f"/queues/{queue_id}/listeners/shop", {"status": "paused"})
+        message_id = await org.add(queue_id, '{"for": "shop"}')
+        shown = (await org.get(f"/queues/{queue_id}/messages/{message_id}"))["message"]
+        assert {one["listener"]: one["state"] for one in shown["deliveries"]} == {
+            "shop": "pending",
+            "books": "filtered",
+        }
+
+
+async def test_a_delivered_message_can_be_deleted_as_long_as_it_can_be_read(org: Organization) -> None:
+    async with receiving() as receiver:
+        queue_id = await org.queue()
+        listener = await org.listener(queue_id, notify_url=receiver.url, liveness_url=LIVE)
+        first, second = await org.add(queue_id, "1"), await org.add(queue_id, "2")
+        await emptied(org, queue_id)
+        path = f"/queues/{queue_id}/messages/{first}"
+        await org.put(f"/queues/{queue_id}/listeners/{listener['id']}", {"status": "paused"})
+        await org.post(f"/queues/{queue_id}/listeners/{listener['id']}/replay", {"message_ids": [first, second]})
+        assert set(await org.delete(path)) == {"_links"}
+        for method in ("GET", "DELETE"):
+            refused(await org.call(method, path), 404)
+        assert (await org.get(f"/queues/{queue_id}/messages/{second}"))["message"]["data"] == "2"
+        await org.put(f"/queues/{queue_id}/listeners/{listener['id']}", {"status": "active"})
+        await receiver.wait(3)
+        assert sorted(receiver.bodies) == [b"1", b"2", b"2"]  # the copy that was to be delivered again is gone
+        org.clock.advance(ms=DAY + 60_000)
+        refused(await org.call("DELETE", f"/queues/{queue_id}/messages/{second}"), 404)
+
+
 async def test_a_listener_that_fails_keeps_the_message_and_the_others_have_it(org: Organization) -> None:
     async with receiving() as shop, receiving(answer(503)) as books:
         queue_id = await org.queue()

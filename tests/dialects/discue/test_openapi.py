@@ -52,6 +52,8 @@ CALLS: list[tuple[str, str, Any]] = [
     ("GET", "/listeners", None),
     ("GET", LISTENER, None),
     ("PUT", LISTENER, {"name": "books"}),
+    ("POST", f"{LISTENER}/replay", {"missed": True}),
+    ("PUT", f"{LISTENER}/replay", {"message_ids": ["nothing"]}),
     ("POST", "/queues/{queue_id}/messages", {"data": "hello", "name": "m-1"}),
     ("PUT", "/queues/{queue_id}/messages", {"data": "hello"}),
     ("GET", "/queues/{queue_id}/messages", None),

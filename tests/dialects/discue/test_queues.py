@@ -161,3 +161,29 @@ async def test_pretty_prints_on_request(org: Organization) -> None:
 async def test_a_queue_made_here_lets_go_of_what_every_listener_has(org: Organization) -> None:
     queue_id = await org.queue()
     assert org.app.services.catalog.queue_by_id("default", queue_id).settings.keep_delivered is False
+
+
+PROXIED = {
+    "x-forwarded-for": "203.0.113.9",
+    "x-forwarded-proto": "https",
+    "x-forwarded-host": "queues.example",
+    "x-forwarded-prefix": "/discue",
+}
+
+
+async def test_links_follow_the_host_and_prefix_of_a_trusted_proxy(tmp_path: Path) -> None:
+    async with discue_organization(tmp_path, trusted_proxies=("127.0.0.1/32",)) as org:
+        queue_id = await org.queue()
+        for n in range(2):
+            await org.add(queue_id, name=f"m-{n}")
+        response = await org.call("GET", f"/queues/{queue_id}/messages?page=1&per_page=1", headers=PROXIED)
+        base = f"https://queues.example/discue/queues/{queue_id}/messages"
+        assert response.json()["_links"]["self"] == {"href": base}
+        assert response.json()["_links"]["m-0"]["href"].startswith(f"{base}/")
+        assert response.headers["link"].startswith(f"<{base}?")
+
+
+async def test_links_do_not_follow_what_a_stranger_claims_to_forward(tmp_path: Path) -> None:
+    async with discue_organization(tmp_path) as org:
+        response = await org.call("GET", "/queues", headers=PROXIED)
+        assert response.json()["_links"]["self"] == {"href": "http://courier.test/queues"}

@@ -21,6 +21,10 @@ STATES = {
 """What a caller may set a listener's status to; disabling one is how its owner pauses it."""
 
 
+LATEST = 2**53
+"""Instants are below this, so that every reader of JSON can hold them."""
+
+
 class ListenerOrder(Named):
     notify_url: str | None = None
     liveness_url: str | None = None
@@ -63,6 +67,27 @@ def read_new(body: bytes) -> NewListener:
     if order.name is None or order.url is None or order.liveness_url is None:
         raise Invalid("a listener needs a name (or alias), a notify_url and a liveness_url")
     return NewListener(order.name, order.url, order.liveness_url, order.state or ListenerState.ACTIVE)
+
+
+class ReplayOrder(msgspec.Struct):
+    """What to deliver again; instants are epoch milliseconds."""
+
+    message_ids: list[str] | None = None
+    since: int | None = None
+    until: int | None = None
+    missed: bool = False
+
+
+_replay = msgspec.json.Decoder(ReplayOrder)
+
+
+def read_replay(body: bytes) -> ReplayOrder:
+    order = read(_replay, body)
+    for field in ("since", "until"):
+        value = getattr(order, field)
+        if value is not None and not 0 <= value < LATEST:
+            raise Invalid(f"{field} is an instant in epoch milliseconds", field=field)
+    return order
 
 
 class Track(msgspec.Struct, frozen=True):

@@ -58,7 +58,7 @@ def content_type(body: bytes) -> str:
 # -- out ------------------------------------------------------------------------------------------------------
 
 
-PENDING, DELIVERED, MISSED = "pending", "delivered", "missed"
+PENDING, DELIVERED, MISSED, FILTERED = "pending", "delivered", "missed", "filtered"
 
 
 class Delivery(msgspec.Struct, frozen=True):

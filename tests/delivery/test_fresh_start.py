@@ -1,0 +1,100 @@
+"""A listener that is resumed, or called otherwise than before, gets what has waited at once, whatever the schedule."""
+
+from couriermq.clock import FakeClock
+from couriermq.core.model import DAY, HOUR, MINUTE, ListenerSettings, ListenerState
+from couriermq.delivery import BreakerState
+from couriermq.delivery.breaker import TRIP_COUNT
+from tests.delivery.conftest import Post
+from tests.support.eventually import eventually
+from tests.support.receiver import Receiver, answer
+
+SLOWLY = {"schedule_ms": (10 * HOUR,) * 5, "jitter": 0.0}
+
+
+async def test_a_corrected_url_is_tried_at_once(post: Post, receiver: Receiver) -> None:
+    queue = await post.queue()
+    listener = await post.listen(queue, "http://127.0.0.1:1/", **SLOWLY)
+    await post.send(queue, *[b"x"] * (TRIP_COUNT + 5))
+    await post.attempts(listener, TRIP_COUNT)
+    await eventually(lambda: post.health(listener).breaker is BreakerState.OPEN)
+    await post.catalog.change_listener(listener, url=receiver.url, principal="test")
+    await post.delivered(listener, TRIP_COUNT + 5)
+    assert post.health(listener).failure_run == 0
+
+
+async def test_corrected_headers_are_tried_at_once(post: Post, receiver: Receiver) -> None:
+    receiver.behave(answer(401), answer())
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url, **SLOWLY)
+    await post.send(queue, b"x")
+    await post.attempts(listener, 1)
+    settings = ListenerSettings(headers={"x-key": "right"}, **SLOWLY)
+    await post.catalog.change_listener(listener, settings=settings, principal="test")
+    await post.delivered(listener, 1)
+    assert receiver.requests[1].headers["x-key"] == "right"
+
+
+async def test_a_new_name_changes_nothing_for_what_waits(post: Post, receiver: Receiver) -> None:
+    receiver.behave(answer(500))
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url, **SLOWLY)
+    await post.send(queue, b"x")
+    await post.attempts(listener, 1)
+    await post.catalog.change_listener(listener, name="store", principal="test")
+    await post.send(queue, b"y")
+    await post.attempts(listener, 2)
+    assert receiver.bodies == [b"x", b"y"]
+    assert (await post.waiting(listener)).delayed_count == 2
+
+
+async def test_a_resumed_listener_gets_what_has_waited_in_its_order(post: Post, receiver: Receiver) -> None:
+    receiver.behave(answer(500))
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url, ordered=True, **SLOWLY)
+    await post.send(queue, b"1", b"2", b"3")
+    await post.attempts(listener, 1)
+    await post.deliveries.pause(listener, principal="test")
+    receiver.behave(answer())
+    receiver.requests.clear()
+    await post.deliveries.resume(listener, principal="test")
+    await post.delivered(listener, 3)
+    assert receiver.bodies == [b"1", b"2", b"3"]
+
+
+async def test_an_active_listener_can_be_resumed_to_be_tried_at_once(post: Post, receiver: Receiver) -> None:
+    receiver.behave(answer(500), answer())
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url, **SLOWLY)
+    await post.send(queue, b"x")
+    await post.attempts(listener, 1)
+    assert post.now(listener).state is ListenerState.ACTIVE
+    await post.deliveries.resume(listener, principal="test")
+    await post.delivered(listener, 1)
+
+
+async def test_a_message_that_its_sender_delays_is_not_hastened(
+    post: Post, receiver: Receiver, clock: FakeClock
+) -> None:
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url)
+    await post.deliveries.pause(listener, principal="test")
+    await post.send(queue, b"later", delay_ms=MINUTE)
+    await post.deliveries.resume(listener, principal="test")
+    await post.send(queue, b"now")
+    await post.delivered(listener, 1)
+    assert receiver.bodies == [b"now"]
+    clock.advance(ms=MINUTE)
+    await post.delivered(listener, 2)
+
+
+async def test_a_disabled_listener_gets_what_has_waited_when_it_is_resumed(
+    post: Post, receiver: Receiver, clock: FakeClock
+) -> None:
+    receiver.behave(answer(410))
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url, schedule_ms=(5 * DAY,), jitter=0.0)
+    await post.send(queue, b"x")
+    await eventually(lambda: post.now(listener).state is ListenerState.DISABLED)
+    receiver.behave(answer())
+    await post.deliveries.resume(listener, principal="test")
+    await post.delivered(listener, 1)
