@@ -35,6 +35,7 @@ from couriermq.core.model import (
     Settlement,
 )
 from couriermq.core.routing import matches
+from couriermq.naming import WebhookIds
 from couriermq.pacing import in_steps
 from couriermq.storage.base import EventLog, Filter, Moved, Parcel, RoutesChanged, Span, Store
 from couriermq.usage import Usage
@@ -65,6 +66,7 @@ class Broker:
         self._clock = clock
         self._arrivals = arrivals
         self._counted = _Counted(0, {})
+        self._webhook_ids = WebhookIds(clock)
         self.admission = Admission()
         self.usage = Usage(store, catalog, clock)
 
@@ -85,7 +87,7 @@ class Broker:
     ) -> list[Sent | CourierError]:
         """Store parcels and their copies for listeners in one transaction; the outcomes are those of the parcels."""
         while True:
-            copies = self._all_copies(parcels)
+            copies = self._all_copies(parcels, now)
             every = [*parcels, *copies] if copies else parcels
             held = _weight(parcels)
             try:
@@ -107,25 +109,25 @@ class Broker:
         async with self.usage.storing(tenant, len(parcels), sum(len(parcel.draft.body) for parcel in parcels)):
             return await self._store.send(parcels, now=now, principal=principal, events=events)
 
-    def _all_copies(self, parcels: Sequence[Parcel]) -> list[Parcel]:
+    def _all_copies(self, parcels: Sequence[Parcel], now: int) -> list[Parcel]:
         has_listeners = self._catalog.has_listeners
         if len(parcels) == 1:
             if not has_listeners(parcels[0].queue):
                 return []
         elif not any(map(has_listeners, {parcel.queue.id: parcel.queue for parcel in parcels}.values())):
             return []
-        return [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel)]
+        return [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel, now)]
 
-    def _copies(self, index: int, parcel: Parcel) -> list[Parcel]:
+    def _copies(self, index: int, parcel: Parcel, now: int) -> list[Parcel]:
         """What the listeners of a parcel's queue get: the same message in each one's outbox."""
         listeners = self._catalog.listeners_of(parcel.queue)
         if not listeners:
             return []
         draft = parcel.draft
-        if draft.id is None:
-            draft.id = self._clock.random_bytes(16).hex()  # a message and its copies share one id
+        self._name(draft)  # a message and its copies share one id
         copy = msgspec.structs.replace(
             draft,
+            attributes=self._webhook_ids.noted(draft, now),
             delay_ms=parcel.queue.settings.delay_ms if draft.delay_ms is None else draft.delay_ms,
             group=None,
             dedup_id=None,
@@ -135,6 +137,10 @@ class Broker:
             for listener in listeners
             if matches(listener.settings.rules, draft.attributes, draft.body)
         ]
+
+    def _name(self, draft: Draft) -> None:
+        if draft.id is None:
+            draft.id, draft.minted = self._clock.random_bytes(16).hex(), True
 
     async def send_one(self, queue: Queue, draft: Draft, *, principal: str) -> Sent:
         """Store one draft by the shortest way: this is what most calls are."""
@@ -184,8 +190,7 @@ class Broker:
         for draft, route in zip(drafts, routed, strict=True):
             if isinstance(route, CourierError):
                 continue
-            if draft.id is None:
-                draft.id = self._clock.random_bytes(16).hex()  # the copies in all queues share one id
+            self._name(draft)  # the copies in all queues share one id
             parcels.extend(Parcel(queue, draft) for queue in route.queues)
             events.append(_published(exchange, draft, route, now, principal))
         return parcels, events
@@ -204,7 +209,7 @@ class Broker:
             routed = [self._route(bindings, draft) for draft in drafts]
             refusals = {index: route for index, route in enumerate(routed) if isinstance(route, CourierError)}
             parcels, events = self._send_out(target, drafts, routed, self._clock.now(), principal)
-        return [*parcels, *self._all_copies(parcels)], events, refusals
+        return [*parcels, *self._all_copies(parcels, self._clock.now())], events, refusals
 
     def _route(self, bindings: Sequence[Binding], draft: Draft) -> Route | CourierError:
         """Where a draft goes; a refusal when no queue that it is meant for can take it."""

@@ -68,7 +68,8 @@ def handler(secret: str, inbox: Inbox) -> type[BaseHTTPRequestHandler]:
                 self._answer(401)
                 return
             if inbox.is_new(message_id):
-                print(f"took {message_id}: {body.decode(errors='replace')}", flush=True)  # here the work is done
+                name = self.headers["Courier-Message-Id"]  # as its sender calls it
+                print(f"took {name}: {body.decode(errors='replace')}", flush=True)  # here the work is done
             self._answer(204)
 
         def _answer(self, status: int) -> None:

@@ -231,6 +231,8 @@ class Draft(msgspec.Struct, kw_only=True, gc=False):
     dedup_id: str | None = None
     trace: str | None = None
     """A W3C `traceparent`, carried from send to receive."""
+    minted: bool = False
+    """Whether Courier has made the id, so that no other message has it."""
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):

@@ -9,6 +9,7 @@ from couriermq import __version__
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Attribute, Message, Secret
 from couriermq.core.surrogates import original, replaced
+from couriermq.core.webhook_ids import webhook_id
 from couriermq.delivery.signing import signature
 
 USER_AGENT = f"Courier/{__version__}"
@@ -25,14 +26,14 @@ OURS = frozenset(
     {"host", "content-length", "content-type", "transfer-encoding", "connection", "keep-alive", "upgrade", "te",
      "trailer", "expect", "proxy-authorization", "proxy-connection", "traceparent"}
 )  # fmt: skip
-OUR_PREFIXES = ("webhook-", "ce-")
+OUR_PREFIXES = ("webhook-", "ce-", "courier-")
 
 EVENT_TYPE = "courier.message"
 EVENT_WORDS = {"type": "type", "source": "source", "subject": "subject", "dataschema": "dataschema"}
 """Attributes of a message that say what CloudEvents itself has a word for."""
 RESERVED = frozenset({"id", "specversion", "time", "datacontenttype", "data", *EVENT_WORDS})
 
-_ID_SAFE = "!#$&'()*+,-/:;=?@[]_~"
+_ID_SAFE = "!#$&'()*+,-./:;=?@[]_~"
 _EVENT_SAFE = "!#$&'()*+,-./:;<=>?@[]^_`{|}~ "
 
 
@@ -71,30 +72,22 @@ def message_lines(message: Message, secrets: tuple[Secret, ...], *, now: int, wa
     Receivers compare the timestamp with the time of day, so it is the wall clock's; secrets expire by Courier's clock.
     """
     kind = message.content_type if message.content_type and is_sendable(message.content_type) else DEFAULT_TYPE
-    signed = signed_lines(header_id(message.id), kind, message.body, secrets, now=now, wall=wall)
-    return signed + _trace_line(message.trace)
+    message_id = quote(replaced(original(message.id)), safe=_ID_SAFE).encode("ascii")
+    signed = signed_lines(webhook_id(message), kind, message.body, secrets, now=now, wall=wall)
+    return b"courier-message-id: %b\r\n" % message_id + signed + _trace_line(message.trace)
 
 
 def signed_lines(
-    webhook_id: str, content_type: str, body: bytes, secrets: tuple[Secret, ...], *, now: int, wall: int
+    delivery_id: str, content_type: str, body: bytes, secrets: tuple[Secret, ...], *, now: int, wall: int
 ) -> bytes:
     """What a body is, and the proof of whom it comes from."""
     timestamp = wall // 1_000
-    signed = signature(secrets, webhook_id, timestamp, body, now=now)
+    signed = signature(secrets, delivery_id, timestamp, body, now=now)
     return b"Content-Type: %b\r\nwebhook-id: %b\r\nwebhook-timestamp: %d\r\n%b" % (
         content_type.encode("ascii"),
-        webhook_id.encode("ascii"),
+        delivery_id.encode("ascii"),
         timestamp,
         b"webhook-signature: %b\r\n" % signed if signed else b"",
-    )
-
-
-def header_id(message_id: str) -> str:
-    """The id as a header can carry it; a dot would let one signed text be read in two ways."""
-    return (
-        message_id
-        if message_id.isalnum() and message_id.isascii()
-        else quote(message_id, safe=_ID_SAFE).replace(".", "%2E")
     )
 
 
@@ -106,7 +99,7 @@ def event_lines(message: Message, *, tenant: str, queue: str) -> bytes:
     """CloudEvents in binary mode: the body stays as it is, the attributes become `ce-` headers."""
     event: dict[str, Attribute] = {
         "specversion": "1.0",
-        "id": message.id,
+        "id": webhook_id(message),
         "source": f"/tenants/{tenant}/queues/{queue}",
         "type": EVENT_TYPE,
         "time": _rfc3339(message.sent_at),

@@ -4,16 +4,17 @@ A missed message is still there, among the listener's dead letters. One that was
 from the journal, and put into the outbox anew.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
 from couriermq.broker import Broker
 from couriermq.catalog import Catalog
+from couriermq.core import webhook_ids
 from couriermq.core.errors import BatchTooLarge, Invalid, MessageNotFound
 from couriermq.core.events import Event, EventKind
 from couriermq.core.limits import BATCH_COUNT
-from couriermq.core.model import Draft, Listener, Message, Queue, State
+from couriermq.core.model import Attribute, Draft, Listener, Message, Queue, State
 from couriermq.core.routing import matches
 from couriermq.journal.merging import forwards
 
@@ -106,7 +107,7 @@ class Replays:
             id=message.id,
             body=message.body,
             content_type=message.content_type,
-            attributes=message.attributes,
+            attributes=_noted(message.attributes, message.id, sent_at=message.sent_at, body=message.body),
             trace=message.trace,
         )
 
@@ -141,9 +142,18 @@ def _draft(event: Event) -> Draft | None:
     detail = event.detail or {}
     if "body" not in detail:
         return None
+    message_id, body = event.message_id or "", detail["body"]
     return Draft(
-        id=event.message_id,
-        body=detail["body"],
+        id=message_id,
+        body=body,
         content_type=detail.get("content_type", "application/octet-stream"),
-        attributes=detail.get("attributes") or {},
+        attributes=_noted(detail.get("attributes") or {}, message_id, sent_at=event.at, body=body),
     )
+
+
+def _noted(attributes: Mapping[str, Attribute], message_id: str, *, sent_at: int, body: bytes) -> dict[str, Attribute]:
+    """The attributes with the id by which the receiver knows the message from the first time."""
+    others = {name: value for name, value in attributes.items() if name != webhook_ids.ATTRIBUTE}
+    if webhook_ids.looks_minted(message_id):
+        return others
+    return others | {webhook_ids.ATTRIBUTE: webhook_ids.derived(message_id, sent_at=sent_at, body=body)}

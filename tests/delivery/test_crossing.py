@@ -44,7 +44,7 @@ async def test_a_message_published_through_anypoint_is_delivered(post: Post, rec
     await publish(post, queue.name, "m-1", "hello")
     await post.delivered(listener, 1)
     assert receiver.bodies == [b"hello"]
-    assert receiver.requests[0].headers["webhook-id"] == "m-1"
+    assert receiver.requests[0].headers["courier-message-id"] == "m-1"
     consumed = await post.app.get(
         "/api/v1/organizations/default/environments/default/destinations/orders/messages?batchSize=10&pollingTime=0"
     )

@@ -1,5 +1,7 @@
 """A listener that is resumed, or called otherwise than before, gets what has waited at once, whatever the schedule."""
 
+from typing import Any
+
 from couriermq.clock import FakeClock
 from couriermq.core.model import DAY, HOUR, MINUTE, ListenerSettings, ListenerState
 from couriermq.delivery import BreakerState
@@ -8,7 +10,7 @@ from tests.delivery.conftest import Post
 from tests.support.eventually import eventually
 from tests.support.receiver import Receiver, answer
 
-SLOWLY = {"schedule_ms": (10 * HOUR,) * 5, "jitter": 0.0}
+SLOWLY: dict[str, Any] = {"schedule_ms": (10 * HOUR,) * 5, "jitter": 0.0}
 
 
 async def test_a_corrected_url_is_tried_at_once(post: Post, receiver: Receiver) -> None:

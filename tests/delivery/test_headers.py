@@ -1,5 +1,6 @@
 """The head of a delivery, and what nobody can smuggle into it."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Message, Secret, State
 from couriermq.core.surrogates import storable
+from couriermq.core.webhook_ids import derived
 from couriermq.delivery.headers import check_headers, event_lines, fixed_lines, message_lines
 
 NOW = 1_700_000_000_500
@@ -60,17 +62,30 @@ def test_a_content_type_cannot_carry_a_header_in(bad: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message_id", "shown"),
+    ("message_id", "begins", "shown"),
     [
-        ("order-1_2", "order-1_2"),
-        ("order.1", "order%2E1"),
-        ("a\r\nevil: 1", "a%0D%0Aevil:%201"),
-        ("größe", "gr%C3%B6%C3%9Fe"),
-        ("100%", "100%25"),
+        ("order.1", "order-1_", "order.1"),
+        ("a\r\nevil: 1", "a-evil-1_", "a%0D%0Aevil:%201"),
+        ("größe", "gr-e_", "gr%C3%B6%C3%9Fe"),
+        ("100%", "100-_", "100%25"),
+        ("x" * 256, "x" * 64 + "_", "x" * 256),
     ],
 )
-def test_an_id_is_written_so_that_it_can_be_read_in_one_way_only(message_id: str, shown: str) -> None:
-    assert lines(id=message_id)["webhook-id"] == shown
+def test_an_id_that_does_not_fit_is_derived_and_the_original_is_beside_it(
+    message_id: str, begins: str, shown: str
+) -> None:
+    derived_id = derived(message_id, sent_at=NOW, body=b"hello")
+    head = lines(id=message_id, attributes={"webhook-id": derived_id})
+    assert head["webhook-id"] == derived_id
+    assert re.fullmatch(f"{begins}[0-9a-f]{{20}}", derived_id)
+    assert head["courier-message-id"] == shown
+    if "x" not in message_id:  # a copy that an earlier version of Courier has made
+        assert lines(id=message_id)["webhook-id"] == derived_id
+
+
+def test_an_id_that_fits_is_used_as_it_is() -> None:
+    assert lines(id="order-1_2")["webhook-id"] == lines(id="order-1_2")["courier-message-id"] == "order-1_2"
+    assert lines(id="m1", attributes={"webhook-id": "a b"})["webhook-id"] == "m1"
 
 
 def test_the_fixed_lines_name_us_unless_the_listener_does() -> None:

@@ -121,7 +121,7 @@ async def test_after_kills_under_load_everything_accepted_has_reached_every_list
 
 
 def check(load: Load, receiver: Receiver, log: list[dict[str, Any]]) -> None:
-    arrived = Counter(request.headers["webhook-id"] for request in receiver.requests)
+    arrived = Counter(request.headers["courier-message-id"] for request in receiver.requests)
     acked = [line["message_id"] for line in log if line["verdict"] == "delivered"]
     assert load.accepted - set(arrived) == set()
     assert load.accepted - set(acked) == set()
@@ -144,6 +144,6 @@ async def test_a_server_stopped_in_the_middle_loses_nothing_and_repeats_nothing(
             assert await asyncio.to_thread(server.stop) == 0
             await asyncio.to_thread(server.start)
             await drained(session, server)
-        assert Counter(request.headers["webhook-id"] for request in receiver.requests) == Counter(
+        assert Counter(request.headers["courier-message-id"] for request in receiver.requests) == Counter(
             {f"m{number}": 1 for number in range(1_000)}
         )

@@ -85,7 +85,7 @@ class Storm(Load):
 
     def arrived(self, name: str) -> list[str]:
         """What came to a listener, in the order of its first coming."""
-        return list(dict.fromkeys(request.headers["webhook-id"] for request in self.receivers[name].requests))
+        return list(dict.fromkeys(request.headers["courier-message-id"] for request in self.receivers[name].requests))
 
     # -- what must hold ---------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class Storm(Load):
         place = {each: number for number, each in enumerate(self.news)}
         latest, seen, freezes = -1, set[str](), list(self.freezes)
         for request in self.receivers["ordered"].requests:
-            id_ = request.headers["webhook-id"]
+            id_ = request.headers["courier-message-id"]
             number = place.get(id_, latest)
             delayed_by = next((freeze for freeze in freezes if id_ in seen and freeze.delayed(request)), None)
             if number < latest and delayed_by is not None:

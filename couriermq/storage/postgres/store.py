@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import psycopg
@@ -293,10 +294,7 @@ class PostgresStore(Claims, Stages):
         return await self._alone(source, now, work, also=target)
 
     async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
-        async def work(tx: Transaction, live: Queue) -> Moved:
-            return await browsing.hasten(tx, live, after=after, limit=limit, now=now)
-
-        return await self._alone(queue, now, work)
+        return await self._alone(queue, now, partial(browsing.hasten, after=after, limit=limit, now=now))
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         _, (found,) = await self._look(queue, now, (Q.counters, {"queue": queue.key}))

@@ -295,10 +295,8 @@ class SqliteStore(Claims, Stages):
         return browsing.read_message(self._db, live, self.sealer, message_id)
 
     async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
-        def operation(tx: Tx, live: Queue) -> list[int]:
-            return browsing.remove_chosen(tx, live, seqs, kind=EventKind(kind), now=now, principal=principal)
-
-        return await self._on(queue, now, operation)
+        chosen = partial(browsing.remove_chosen, seqs=seqs, kind=EventKind(kind), now=now, principal=principal)
+        return await self._on(queue, now, chosen)
 
     async def purge(
         self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
@@ -339,10 +337,7 @@ class SqliteStore(Claims, Stages):
         return await self._on(source, now, operation)
 
     async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
-        def operation(tx: Tx, live: Queue) -> Moved:
-            return browsing.hasten(tx, live, after=after, limit=limit, now=now)
-
-        return await self._on(queue, now, operation)
+        return await self._on(queue, now, partial(browsing.hasten, after=after, limit=limit, now=now))
 
     async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
         found = {}

@@ -116,8 +116,8 @@ def test_somebody_elses_attribute_of_our_name_is_a_property() -> None:
 
 @pytest.mark.parametrize("name", [wire.CUSTOM_HEADERS, f"{wire.CUSTOM_HEADERS}+"])
 def test_a_property_of_the_name_of_our_note_is_kept_and_forges_no_header(name: str) -> None:
-    properties = {name: '[{"n": 1}, []]', "n": 1}
-    sent = wire.WireMessage(body="", properties=dict(properties))
+    properties: dict[str, wire.Scalar | None] = {name: '[{"n": 1}, []]', "n": 1}
+    sent = wire.WireMessage(body="", properties={**properties})
     message = consumed(wire.read_draft(sent, message_id="m", queue=None))
     assert message["properties"] == properties
     assert "n" not in message["headers"]

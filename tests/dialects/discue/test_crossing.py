@@ -55,7 +55,7 @@ async def test_what_anypoint_publishes_is_delivered_with_its_id_and_name(org: Or
     anypoint = AnypointCaller(org.app)
     good(await anypoint.publish("orders", "m-1", "hello", properties={"name": "request-1"}))
     (request,) = await receiver.wait(1)
-    assert (request.body, request.headers["webhook-id"]) == (b"hello", "m-1")
+    assert (request.body, request.headers["courier-message-id"]) == (b"hello", "m-1")
     await emptied(org, queue_id)
     assert (await org.get(f"/queues/{queue_id}/messages/m-1"))["message"]["name"] == "request-1"
 

@@ -47,7 +47,8 @@ def read_name(body: bytes) -> str | None:
 def draft_of(new: NewMessage, *, message_id: str, trace: str | None) -> Draft:
     body = text_bytes(new.data)
     attributes: dict[str, Attribute] = {} if new.name is None else {names.ATTRIBUTE: new.name}
-    return Draft(body=body, content_type=content_type(body), attributes=attributes, id=message_id, trace=trace)
+    kind = content_type(body)
+    return Draft(body=body, content_type=kind, attributes=attributes, id=message_id, trace=trace, minted=True)
 
 
 def content_type(body: bytes) -> str:
