@@ -5,7 +5,7 @@ import contextlib
 import logging
 import resource
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -86,6 +86,7 @@ class Deliveries:
             allow_of=catalog.delivery_allow,
             blocked_ports=blocked_ports,
         )
+        self._proxy_resolves = proxy is not None and proxy_resolves
         self._client = Client(self.guard, tls=tls, proxy=proxy, proxy_resolves=proxy_resolves)
         self._alarms = Alarms(clock)
         self._tasks, self._requests = Tasks(), Tasks()
@@ -303,9 +304,13 @@ class Deliveries:
 
         return await self._catalog.change_listener(listener, change, principal=principal)
 
-    def check_url(self, url: str, *, tenant: str, field: str = "url") -> None:
-        """Raise Invalid with a sentence when a tenant may not deliver to a URL."""
-        self.guard.check_url(url, tenant=tenant, field=field)
+    async def check_urls(self, urls: Mapping[str, str | None], *, tenant: str) -> None:
+        """Raise Invalid with a sentence when a tenant may not deliver to one of the URLs, which their fields name."""
+        given = {field: url for field, url in urls.items() if url is not None}
+        for field, url in given.items():
+            self.guard.check_url(url, tenant=tenant, field=field)
+        if not self._proxy_resolves:  # else names are the proxy's to judge
+            await self.guard.check_names(given, tenant=tenant)
 
     def check_settings(self, settings: ListenerSettings, *, tenant: str) -> None:
         check_listener_settings(settings, self.guard, tenant=tenant)

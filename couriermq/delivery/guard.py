@@ -6,11 +6,12 @@ looked up twice. So it does not matter how a URL spells an address or what its n
 What a tenant is told never has an address that a name resolves to; the server's log has it.
 """
 
+import asyncio
 import ipaddress
 import logging
 import re
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 
 URL_CHARS = 2_048
 DEFAULT_PORTS = {"http": 80, "https": 443}
+CHECK_SECONDS = 2.0
+"""How long a caller that sets a URL waits for the name in it to be looked up."""
+ALLOW = "delivery_allow lists the networks that may be delivered to"
 
 REFUSED: dict[str, str] = {
     "0.0.0.0/8": "this host",
@@ -120,6 +124,28 @@ class Guard:
         except Refused as error:
             raise Invalid(str(error), field=field) from None
         return target
+
+    async def check_names(self, urls: Mapping[str, str], *, tenant: str) -> None:
+        """Raise Invalid where the name in one of the URLs, given by their fields, has no address that is allowed.
+
+        A name without an address may get one before the first delivery, and a name server may be slow: neither is held
+        against a URL. The address that a name has then is judged when a request is made, whatever it was here.
+        """
+        found = await asyncio.gather(*(self._refusal_of(url, tenant, field) for field, url in urls.items()))
+        for field, reason in zip(urls, found, strict=True):
+            if reason is not None:
+                raise Invalid(f"{reason}; {ALLOW}", field=field)
+
+    async def _refusal_of(self, url: str, tenant: str, field: str) -> str | None:
+        target = self.check_url(url, tenant=tenant, field=field)
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                await self.addresses(target)
+        except Refused as error:
+            return str(error)
+        except (OSError, TimeoutError):
+            return None
+        return None
 
     def check_port(self, port: int) -> None:
         """Raise Refused for a port of a service that is not meant to be called by HTTP."""

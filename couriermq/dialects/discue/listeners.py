@@ -32,8 +32,7 @@ async def create_listener(call: Call) -> Reply:
     queue = queue_for(call, rights.CHANGE_LISTENERS)
     order, deliveries = wire.read_new(call.body), call.services.deliveries
     deliveries.check_name(order.name)
-    deliveries.check_url(order.url, tenant=queue.tenant, field="notify_url")
-    deliveries.check_url(order.liveness_url, tenant=queue.tenant, field="liveness_url")
+    await deliveries.check_urls(order.urls(), tenant=queue.tenant)
     listener = await call.services.catalog.create_listener(
         queue,
         order.name,
@@ -59,10 +58,7 @@ async def change_listener(call: Call) -> Reply:
     order, deliveries = wire.read_change(call.body), call.services.deliveries
     if order.name is not None:
         deliveries.check_name(order.name)
-    if order.url is not None:
-        deliveries.check_url(order.url, tenant=queue.tenant, field="notify_url")
-    if order.liveness_url is not None:
-        deliveries.check_url(order.liveness_url, tenant=queue.tenant, field="liveness_url")
+    await deliveries.check_urls(order.urls(), tenant=queue.tenant)
     if changes := order.changes():
         listener = await call.services.catalog.change_listener(listener, principal=call.principal.id, **changes)
     if order.state is ListenerState.ACTIVE or order.state not in {None, listener.state}:

@@ -51,7 +51,8 @@ async def create_listener(call: Call) -> Reply:
     queue, deliveries = queue_for(call, Action.MANAGE), call.services.deliveries
     new = read(wire.NEW_LISTENER, call.body)
     deliveries.check_name(new.name)
-    _check_urls(call, queue.tenant, new.url, new.liveness_url)
+    settings = _settings(call, queue.tenant, new.settings, ListenerSettings())
+    await _check_urls(call, queue.tenant, new.url, new.liveness_url, settings)
     if new.secret is None:
         secret = deliveries.new_secret(asymmetric=new.signing == "ed25519")
     else:
@@ -60,7 +61,7 @@ async def create_listener(call: Call) -> Reply:
         queue,
         new.name,
         new.url,
-        settings=_settings(call, queue.tenant, new.settings, ListenerSettings()),
+        settings=settings,
         liveness_url=new.liveness_url,
         secrets=(secret,),
         annotations=check_annotations(new.annotations),
@@ -84,9 +85,10 @@ async def change_listener(call: Call) -> Reply:
     changes = wire.changes_of(order)
     if "name" in changes:
         call.services.deliveries.check_name(changes["name"])
-    _check_urls(call, listener.tenant, changes.get("url"), changes.get("liveness_url"))
     check_annotations(changes.get("annotations", {}))
     some, tenant = order.settings, listener.tenant
+    settings = None if some is UNSET else _settings(call, tenant, some, listener.settings)
+    await _check_urls(call, tenant, changes.get("url"), changes.get("liveness_url"), settings)
 
     def change(present: Listener) -> dict[str, Any]:
         return changes if some is UNSET else {**changes, "settings": _settings(call, tenant, some, present.settings)}
@@ -156,11 +158,17 @@ def _listener_for(call: Call, *actions: Action) -> Listener:
     return call.services.catalog.listener(queue_for(call, *actions), call.params["listener"])
 
 
-def _check_urls(call: Call, tenant: str, url: str | None, liveness_url: str | None) -> None:
-    if url is not None:
-        call.services.deliveries.check_url(url, tenant=tenant)
-    if liveness_url is not None:
-        call.services.deliveries.check_url(liveness_url, tenant=tenant, field="liveness_url")
+async def _check_urls(
+    call: Call, tenant: str, url: str | None, liveness_url: str | None, settings: ListenerSettings | None
+) -> None:
+    authorization = (settings.authorization if settings is not None else None) or {}
+    urls = {"url": url, "liveness_url": liveness_url}
+    await call.services.deliveries.check_urls(urls, tenant=tenant)
+    try:
+        token_url = {"authorization.token_url": authorization.get("token_url")}
+        await call.services.deliveries.check_urls(token_url, tenant=tenant)
+    except Invalid as error:
+        raise wire.in_settings(error) from None
 
 
 def _settings(call: Call, tenant: str, some: wire.SomeListenerSettings, base: ListenerSettings) -> ListenerSettings:

@@ -42,6 +42,9 @@ class ListenerChange(msgspec.Struct):
     liveness_url: str | None
     state: ListenerState | None
 
+    def urls(self) -> dict[str, str | None]:
+        return {"notify_url": self.url, "liveness_url": self.liveness_url}
+
     def changes(self) -> dict[str, Any]:
         said = {"name": self.name, "url": self.url, "liveness_url": self.liveness_url}
         return {field: value for field, value in said.items() if value is not None}
@@ -52,6 +55,9 @@ class NewListener(msgspec.Struct):
     url: str
     liveness_url: str
     state: ListenerState
+
+    def urls(self) -> dict[str, str | None]:
+        return {"notify_url": self.url, "liveness_url": self.liveness_url}
 
 
 def read_change(body: bytes) -> ListenerChange:
