@@ -1,5 +1,6 @@
 """Which addresses deliveries may go to, in every way that an address can be spelled."""
 
+import asyncio
 import ipaddress
 
 import pytest
@@ -171,3 +172,36 @@ async def test_nothing_goes_to_a_blocked_port(url: str) -> None:
         judge.check_url(url)
     with pytest.raises(Refused, match="port"):
         await judge.addresses(read_url(url))
+
+
+class NoNames:
+    """A name server that does not answer, or that knows nothing."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self._silent = silent
+
+    async def resolve(self, host: str, port: int, *, tenant: str = "") -> list[str]:
+        if self._silent:
+            await asyncio.Event().wait()
+        raise OSError("Name or service not known")
+
+
+async def test_a_name_that_resolves_to_a_forbidden_address_is_refused_without_the_address() -> None:
+    judge = guard(names=Names(["10.1.2.3", "127.0.0.1"]))
+    with pytest.raises(Invalid, match=r"inside\.example resolves to an address that is not allowed") as refused:
+        await judge.check_names({"notify_url": "https://inside.example/x"}, tenant="acme")
+    assert refused.value.field == "notify_url"
+    assert "10.1" not in str(refused.value)
+    assert "127." not in str(refused.value)
+    assert "delivery_allow" in str(refused.value)
+
+
+async def test_a_name_with_one_good_address_is_accepted() -> None:
+    await guard(names=Names(["10.1.2.3", "93.184.216.34"])).check_names({"url": "https://shop.example"}, tenant="a")
+    await guard("10.0.0.0/8", names=Names(["10.1.2.3"])).check_names({"url": "https://shop.example"}, tenant="a")
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_a_name_that_is_not_known_yet_is_accepted(silent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("couriermq.delivery.guard.CHECK_SECONDS", 0.01)
+    await Guard(NoNames(silent=silent)).check_names({"url": "https://soon.example"}, tenant="acme")

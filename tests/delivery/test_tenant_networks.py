@@ -86,3 +86,34 @@ async def test_ports_of_other_services_are_refused(tmp_path: Path, port: int) ->
         queue = await _queue(app, "default")
         refused = await app.post(f"{queue}/listeners", {"name": "spy", "url": f"http://shop.example:{port}/"})
         assert (refused.status, refused.json()["field"]) == (400, "url")
+
+
+class Inside:
+    """A name server for which every name is inside."""
+
+    async def resolve(self, host: str, port: int, *, tenant: str = "") -> list[str]:
+        return ["10.9.8.7"]
+
+
+async def test_a_url_with_a_name_that_points_inside_is_refused_when_it_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with courier_app(tmp_path) as app:
+        monkeypatch.setattr(app.services.deliveries.guard, "_resolver", Inside())
+        queue = await _queue(app, "default")
+        good = {"name": "one", "url": "https://93.184.216.34/"}
+        assert (await app.post(f"{queue}/listeners", good)).status == 201
+        token_url = {"type": "oauth", "token_url": "https://in.example", "client_id": "a", "client_secret": "b"}
+        for field, change in (
+            ("url", {"url": "https://in.example/"}),
+            ("liveness_url", {"liveness_url": "https://in.example/"}),
+            ("settings.authorization.token_url", {"settings": {"authorization": token_url}}),
+        ):
+            for response in (
+                await app.post(f"{queue}/listeners", {**good, "name": "two", **change}),
+                await app.request("PATCH", f"{queue}/listeners/one", json=change),
+            ):
+                assert response.status == 400
+                assert "in.example resolves to an address that is not allowed" in response.body.decode()
+                assert "10.9" not in response.body.decode()
+                assert field in response.body.decode()

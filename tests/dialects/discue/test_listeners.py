@@ -244,3 +244,26 @@ async def test_only_those_who_may_change_a_listener_replay(org: Organization) ->
     listener = await org.listener(queue_id)
     reader = await org.with_scopes(Action.BROWSE, Action.STATS)
     refused(await reader.call("POST", f"/queues/{queue_id}/listeners/{listener['id']}/replay", {"missed": True}), 403)
+
+
+class Inside:
+    """A name server for which every name is inside."""
+
+    async def resolve(self, host: str, port: int, *, tenant: str = "") -> list[str]:
+        return ["10.9.8.7"]
+
+
+async def test_a_name_that_points_inside_is_refused_when_a_listener_is_made_or_changed(
+    org: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue_id = await org.queue()
+    listener = await org.listener(queue_id)
+    monkeypatch.setattr(org.app.services.deliveries.guard, "_resolver", Inside())
+    order = {"name": "two", "notify_url": "https://in.example", "liveness_url": "https://93.184.216.34/"}
+    for response in (
+        await org.call("POST", f"/queues/{queue_id}/listeners", order),
+        await org.call("PUT", f"/queues/{queue_id}/listeners/{listener['id']}", {"liveness_url": "https://in.example"}),
+    ):
+        detail = refused(response, 422)
+        assert detail.startswith("in.example resolves to an address that is not allowed")
+        assert "10.9" not in detail
