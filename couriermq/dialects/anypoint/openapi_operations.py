@@ -3,7 +3,7 @@
 import msgspec
 
 from couriermq.dialects.anypoint import limits, rights, routes
-from couriermq.dialects.anypoint.openapi_schemas import INTEGER, STRING, Schema, array
+from couriermq.dialects.anypoint.openapi_schemas import INTEGER, STRING, Schema
 
 
 def argument(name: str, schema: Schema, text: str = "", *, required: bool = False) -> Schema:
@@ -29,7 +29,7 @@ PAGE = (
     argument("offset", {**INTEGER, "minimum": 0, "default": 0}),
     argument("limit", {**INTEGER, "minimum": 0, "default": limits.LIST_COUNT}),
 )
-DESTINATION_IDS = argument("destinationIds", array(STRING), "Only these: repeated, or separated by commas.")
+DESTINATION_IDS = argument("destinationIds", STRING, "Only these: separated by commas, or the parameter repeated.")
 DESTINATIONS = (
     one_of("destinationType", "all", "queue", "exchange"),
     one_of("inclusion", "all", "minimal"),
