@@ -262,6 +262,7 @@ class Dispatcher:
             lane.end(parcel, now=self._clock.now())
             await self._give_back(lane, parcel)
             return
+        called = lane.listener
         try:
             answer = await self._attempt(lane, parcel)
         except asyncio.CancelledError:
@@ -276,7 +277,8 @@ class Dispatcher:
         elif isinstance(lane, BatchLane):
             self._batches.judge.judge(lane, parcel, answer, then=self._pump)
         else:
-            self._judge.judge(lane, parcel[0], answer, then=self._pump)
+            outdated = is_fresh_start(called, lane.listener)
+            self._judge.judge(lane, parcel[0], answer, outdated=outdated, then=self._pump)
         self._dispatch(lane)
         self._pump(lane)
 

@@ -37,11 +37,18 @@ class Judge:
         self._tasks = tasks
         self._disable_ms = disable_ms
 
-    def judge(self, lane: Lane, lease: Lease, answer: Answer, *, then: Callable[[Lane], None]) -> None:
-        """Ack or release; `then` is called once that is on disk."""
+    def judge(self, lane: Lane, lease: Lease, answer: Answer, *, outdated: bool, then: Callable[[Lane], None]) -> None:
+        """Ack or release; `then` is called once that is on disk.
+
+        A failure is outdated where the listener is called otherwise since: it says nothing of the listener, and the
+        message is tried again at once.
+        """
         now, settings, message = self._clock.now(), lane.listener.settings, lease.message
         decided = verdict(answer, settings, attempt=message.attempts, now=now, dice=self._dice(answer))
-        self._remember(lane, answer, decided, now)
+        if outdated and not isinstance(decided, Delivered):
+            decided = Retry(0)
+        else:
+            self._remember(lane, answer, decided, now)
         attempt = DeliveryAttempt(
             at=now,
             seq=message.seq,

@@ -1,5 +1,6 @@
 """A listener that is resumed, or called otherwise than before, gets what has waited at once, whatever the schedule."""
 
+import asyncio
 from typing import Any
 
 from couriermq.clock import FakeClock
@@ -8,7 +9,7 @@ from couriermq.delivery import BreakerState
 from couriermq.delivery.breaker import TRIP_COUNT
 from tests.delivery.conftest import Post
 from tests.support.eventually import eventually
-from tests.support.receiver import Receiver, answer
+from tests.support.receiver import Receiver, Request, answer, receiving
 
 SLOWLY: dict[str, Any] = {"schedule_ms": (10 * HOUR,) * 5, "jitter": 0.0}
 
@@ -22,6 +23,26 @@ async def test_a_corrected_url_is_tried_at_once(post: Post, receiver: Receiver) 
     await post.catalog.change_listener(listener, url=receiver.url, principal="test")
     await post.delivered(listener, TRIP_COUNT + 5)
     assert post.health(listener).failure_run == 0
+
+
+async def test_a_request_to_the_old_url_that_fails_later_is_made_to_the_new_one_at_once(
+    post: Post, receiver: Receiver
+) -> None:
+    corrected = asyncio.Event()
+
+    async def fail_late(request: Request, writer: asyncio.StreamWriter) -> None:
+        await corrected.wait()
+        await answer(500)(request, writer)
+
+    async with receiving(fail_late) as slow:
+        queue = await post.queue()
+        listener = await post.listen(queue, slow.url, **SLOWLY)
+        await post.send(queue, b"x")
+        await slow.wait(1)
+        await post.catalog.change_listener(listener, url=receiver.url, principal="test")
+        corrected.set()
+        await post.delivered(listener, 1)
+        assert post.health(listener).failure_count == 0
 
 
 async def test_corrected_headers_are_tried_at_once(post: Post, receiver: Receiver) -> None:

@@ -10,11 +10,11 @@ from typing import TypeVar
 from couriermq.broker import Broker
 from couriermq.clock import Clock
 from couriermq.core.events import Entry
-from couriermq.core.model import MINUTE, Counters, Exchange, Queue
+from couriermq.core.model import HOUR, MINUTE, Counters, Exchange, Queue
 from couriermq.dialects.anypoint import figures
 from couriermq.dialects.anypoint.figures import KEPT_MS, Figures, Row, Series
 from couriermq.dialects.anypoint.history import ExchangePoint, QueuePoint, UsagePoint, Window
-from couriermq.dialects.anypoint.steps import Step, added_up, cells_of, steps_of, unit_of, whole_hours
+from couriermq.dialects.anypoint.steps import Step, added_up, by_calendar, cells_of, steps_of, unit_of
 from couriermq.dialects.anypoint.table_history import QueuePast, Sums, TablePast
 from couriermq.lake.border import Border
 from couriermq.lake.following import Follower
@@ -65,25 +65,27 @@ class JournalHistory:
         ]
 
     async def of_tenants(self, tenants: list[str], window: Window) -> list[UsagePoint]:
+        """By hours, days or months of the calendar, of which only what is inside the window counts, to the hour."""
         await self._catch_up()
-        window = whole_hours(window)
-        usage: dict[int, Row] = {}
+        periods, usage = by_calendar(window), dict[int, Row]()
+        first = window.start - window.start % HOUR
         for tenant in tenants:
             series = self._figures.tenant(tenant)
-            known_from, older = await self._older(series, window, partial(_tenant_rows, tenant))
-            steps, sums, _ = self._added_up(series, window, older or {}, known_from)
+            known_from, older = await self._older(series, periods, partial(_tenant_rows, tenant))
+            known_from = periods.start if known_from <= first else known_from
+            steps, sums, _ = self._added_up(series, periods, older or {}, known_from, since=first)
             for step, row in zip(steps, sums, strict=True):
                 kept = usage.setdefault(step.at, [0] * len(row))
                 usage[step.at] = [a + b for a, b in zip(kept, row, strict=True)]
         return [UsagePoint(at, *row) for at, row in sorted(usage.items())]
 
     def _added_up(
-        self, series: Series, window: Window, older: Sums, known_from: int
+        self, series: Series, window: Window, older: Sums, known_from: int, *, since: int = 0
     ) -> tuple[list[Step], list[Row], Row]:
-        """The steps of the window, what happened in each, and what has happened since."""
+        """The steps of the window, what happened in each from an instant on, and what has happened afterwards."""
         now = self._clock.now()
         steps = steps_of(window, now=now, known_from=max(known_from, now - KEPT_MS[unit_of(series, window)]))
-        cells = (*older.items(), *cells_of(series, window, now=now))
+        cells = (cell for cell in (*older.items(), *cells_of(series, window, now=now)) if cell[0] >= since)
         return steps, *added_up(cells, steps, series.width)
 
     async def _counters(self, queue: Queue) -> Counters:

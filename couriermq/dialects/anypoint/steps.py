@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from couriermq.core.model import HOUR
 from couriermq.dialects.anypoint import dates
 from couriermq.dialects.anypoint.figures import KEPT_MS, Row, Series
 from couriermq.dialects.anypoint.history import Window
@@ -58,8 +57,7 @@ def _begin_of(window: Window, at: int, *, up: bool = False) -> int:
     if window.step_ms is not None:
         distance = (at - window.start) % window.step_ms
         return at - distance + (window.step_ms if up and distance else 0)
-    first = dates.month_start(at)
-    begin = window.start if first < window.start <= at else first
+    begin = dates.month_start(at)
     return begin if begin == at or not up else dates.next_month(at)
 
 
@@ -96,6 +94,8 @@ def added_up(cells: Iterable[Cell], steps: list[Step], width: int) -> tuple[list
     return sums, since
 
 
-def whole_hours(window: Window) -> Window:
-    """The window from the beginning of its first hour on, for what is counted by the hour only."""
-    return msgspec.structs.replace(window, start=window.start - window.start % HOUR)
+def by_calendar(window: Window) -> Window:
+    """The window from the beginning of its first hour, day or month on."""
+    if window.step_ms is None:
+        return msgspec.structs.replace(window, start=dates.month_start(window.start))
+    return msgspec.structs.replace(window, start=window.start - window.start % window.step_ms)

@@ -328,14 +328,23 @@ async def test_usage_comes_by_hour_day_and_month(mq: AnypointCaller) -> None:
     by_hour = await usage(mq, mq.environment, NOON, end, "1hour")
     assert [row["apiRequestCount"] for row in by_hour] == [1, 1]
     [by_day] = await usage(mq, mq.environment, NOON, end, "1day")
-    assert (by_day["timestamp"], by_day["apiRequestCount"]) == ("2023-11-15T12:00Z", 2)
+    assert (by_day["timestamp"], by_day["apiRequestCount"]) == ("2023-11-15T00:00Z", 2)
     [by_month] = await usage(mq, mq.environment, NOON, end, "1MONTH")
-    assert (by_month["timestamp"], by_month["apiRequestCount"]) == ("2023-11-15T12:00Z", 2)
+    assert (by_month["timestamp"], by_month["apiRequestCount"]) == ("2023-11-01T00:00Z", 2)
     since_october = await usage(mq, mq.environment, NOON - 20 * DAY, end, "1month")
     assert [(row["timestamp"], row["apiRequestCount"]) for row in since_october] == [
-        ("2023-10-26T12:00Z", 0),
+        ("2023-10-01T00:00Z", 0),
         ("2023-11-01T00:00Z", 2),
     ]
+
+
+async def test_usage_counts_what_is_inside_the_window(mq: AnypointCaller) -> None:
+    for _ in range(3):
+        await mq.publish("orders", "m")
+        mq.app.clock.advance(ms=HOUR)
+    for period in ("1hour", "1day", "1month"):
+        rows = await usage(mq, mq.environment, NOON + HOUR, NOON + 2 * HOUR, period)
+        assert [row["apiRequestCount"] for row in rows] == [1]
 
 
 async def test_usage_counts_from_the_beginning_of_an_hour(mq: AnypointCaller) -> None:
