@@ -9,6 +9,7 @@ from tests.storage.test_counters import *  # noqa: F403
 from tests.storage.test_dying import *  # noqa: F403
 from tests.storage.test_exchanges import *  # noqa: F403
 from tests.storage.test_fifo import *  # type: ignore[assignment]  # noqa: F403 - helpers of one name: tests use their own
+from tests.storage.test_hastening import *  # noqa: F403
 from tests.storage.test_leasing import *  # noqa: F403
 from tests.storage.test_moving import *  # noqa: F403
 from tests.storage.test_retention import *  # noqa: F403
