@@ -98,7 +98,7 @@ async def _put(
 ) -> Reply:
     """Write the consumer; `check` and `settings` see the queue as it stands when it is this change's turn."""
     check(queue)  # before a dead letter queue is created for nothing
-    check_webhooks(call, queue, change.webhooks)
+    await check_webhooks(call, queue, change.webhooks)
     target = await _dead_letter_queue(call, queue, change.dead_letter_queue)
     now = call.services.clock.now()
 

@@ -10,10 +10,10 @@ from couriermq.dialects.cloudflare.wire.notifications import LISTENER
 from couriermq.web.call import Call
 
 
-def check_webhooks(call: Call, queue: Queue, urls: tuple[str, ...]) -> None:
+async def check_webhooks(call: Call, queue: Queue, urls: tuple[str, ...]) -> None:
     """Raise Invalid for a URL that may not be delivered to."""
     for url in urls:
-        call.services.deliveries.check_url(url, tenant=queue.tenant, field="settings.webhooks")
+        await call.services.deliveries.check_urls({"settings.webhooks": url}, tenant=queue.tenant)
 
 
 async def match_listeners(call: Call, queue: Queue, urls: tuple[str, ...]) -> None:

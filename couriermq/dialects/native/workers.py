@@ -28,7 +28,7 @@ async def read_worker(call: Call) -> Reply:
 async def attach_worker(call: Call) -> Reply:
     tenant = whole_tenant(call, Action.MANAGE)
     order = read(wire.ATTACHMENT, call.body)
-    call.services.deliveries.check_url(order.url, tenant=tenant.id)
+    await call.services.deliveries.check_urls({"url": order.url}, tenant=tenant.id)
     script, present = call.params["script"], _secrets(call, tenant.id)
     secrets = present if order.secret is None and present else (_secret(call, order.secret),)
     worker = await call.services.catalog.attach_worker(
