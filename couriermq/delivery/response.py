@@ -14,10 +14,13 @@ import msgspec
 HEAD_BYTES = 64 * 1024
 HEADER_COUNT = 256
 INTERIM_COUNT = 16
+LINE_COUNT = HEADER_COUNT + 4 * INTERIM_COUNT
+"""How many lines a head may have, blank ones included: the parser gets them one at a time."""
 BODY_BYTES = 64 * 1024
 """How much of a body is kept; a longer one is cut off."""
 TAIL_BYTES = 128 * 1024
-CHUNK_COUNT = 4_096
+CHUNK_COUNT = 1_024
+"""After this many chunks the tail counts as too long: tiny ones cost far more than their bytes."""
 SIZE_LINE_BYTES = 32
 """How much of a chunk's first line is looked at to see how long the chunk is."""
 
@@ -52,7 +55,7 @@ class ResponseReader:
         self._status = 0
         self._retry_after: str | None = None
         self._fault: str | None = None
-        self._head_bytes = self._tail_bytes = self._header_count = self._interim_count = 0
+        self._head_bytes = self._tail_bytes = self._line_count = self._header_count = self._interim_count = 0
         self._in_tail = self._framed = self._chunked = self._complete = self._excess = self._keeps_alive = False
         self._size_line = b""
         self._in_size_line = self._last_chunk = False
@@ -78,8 +81,8 @@ class ResponseReader:
             self._parse(piece)
             if self._is_tail_too_long():
                 break
-            if not self._in_tail and self._head_bytes >= HEAD_BYTES:
-                raise RequestFailed(f"the head of the answer is longer than {HEAD_BYTES} bytes")
+            if not self._in_tail and (self._head_bytes >= HEAD_BYTES or self._line_count > LINE_COUNT):
+                raise RequestFailed(f"the head of the answer is longer than {HEAD_BYTES} bytes or {LINE_COUNT} lines")
         else:
             self._excess = self._excess or position < len(data)
             return self._response() if self._complete or self._last_chunk else None
@@ -122,6 +125,7 @@ class ResponseReader:
                 self._size_line += piece[: SIZE_LINE_BYTES - len(self._size_line)]
         else:
             self._head_bytes += len(piece)
+            self._line_count += piece.endswith(b"\n")
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade:

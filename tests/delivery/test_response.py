@@ -141,6 +141,7 @@ def test_a_tail_without_end_is_cut_off_and_the_status_counts(first: bytes, piece
         (OK, b"X: " + b"y" * 1_000 + b"\r\n", "head of the answer"),
         (OK, b"X: y\r\n" * 100_000, f"more than {HEADER_COUNT} headers"),
         (b"HTTP/1.1 200 ", b"O" * 1_000, "head of the answer"),
+        (b"", b"\r\n" * 1_000, "head of the answer"),
         (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", f"more than {INTERIM_COUNT} interim"),
         (b"", b"HTTP/1.1 103 Early\r\nLink: " + b"x" * 8_000 + b"\r\n\r\n", "head of the answer"),
     ],

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-MEASURES_LATENCY = {"test_attacks.py"}
+MEASURES_LATENCY = {"test_attacks.py", "test_delivery_attacks.py", "test_slow_attacks.py"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,12 +1,14 @@
 """Attacks on a running server, and what they cost it: memory, and the patience of other clients.
 
-A process of its own asks `/healthz` all the while. A machine that others use would make every answer late, so the time
-that the server or the prober was ready to run and had no processor is taken off (Linux counts it in `schedstat`). What
-remains is the time that the event loop was busy with something else.
+A process of its own asks `/healthz` all the while. On a machine that others use, every answer comes late, so two
+figures bound how late an answer is taken to be. One is the time that the answer took, less the time for which the
+server or the prober was ready to run and had no processor. The other is the processor time that the server used
+meanwhile: an event loop that is stalled by an attack uses it, one that waits for a busy disk does not.
 """
 
 import contextlib
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -27,6 +29,8 @@ P99_MS = 100.0
 """How long others may wait for `/healthz`, all but the slowest hundredth of them."""
 
 PROBE_SECONDS = 0.005
+TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
+DRIP_SECONDS = 0.02
 PATIENCE_SECONDS = 30.0
 BLOCKED_SECONDS = 1.0
 """When a server has not read for so long, it has stopped reading."""
@@ -162,6 +166,44 @@ def _reading(client: socket.socket) -> Iterator[None]:
         thread.join()
 
 
+class Dripper:
+    """One connection on which the filler is sent slowly; dialled again whenever the server ends it."""
+
+    def __init__(self, attack: Attack, dial: Callable[[], socket.socket]) -> None:
+        self._attack = attack
+        self._dial = dial
+        self._client: socket.socket | None = None
+
+    def send(self) -> None:
+        try:
+            if self._client is None:
+                self._client = self._dial()
+                self._client.sendall(self._attack.opening)
+                self._client.setblocking(False)
+            self._client.send(self._attack.filler)
+        except BlockingIOError:
+            pass  # the server has stopped reading
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def drip(attacks: Sequence[Attack], dial: Callable[[], socket.socket], *, connections: int, seconds: float) -> None:
+    """Attack slowly, on so many connections for each attack."""
+    ends = time.monotonic() + seconds
+    drippers = [Dripper(attack, dial) for attack in attacks for _ in range(connections)]
+    while time.monotonic() < ends:
+        for dripper in drippers:
+            dripper.send()
+        time.sleep(DRIP_SECONDS)
+    for dripper in drippers:
+        dripper.close()
+
+
 # -- the prober -----------------------------------------------------------------------------------------------
 
 
@@ -171,6 +213,12 @@ def _waited_ns(pid: int | str) -> int:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
     except (OSError, IndexError):
         return 0
+
+
+def _used_ns(pid: int) -> int:
+    """How much processor time a process has used, to the next tick of the system's clock."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12]) + 1) * TICK_NS
 
 
 def _probe(pid: int, url: str) -> list[float]:
@@ -185,12 +233,14 @@ def _probe(pid: int, url: str) -> list[float]:
     late: list[float] = []
     client = _connect(url)
     while not ended.is_set():
-        begun, waited = time.perf_counter_ns(), _waited_ns(pid) + _waited_ns("self")
+        begun, used = time.perf_counter_ns(), _used_ns(pid) - TICK_NS
+        waited = _waited_ns(pid) + _waited_ns("self")
         client.sendall(HEALTH)
         if not client.recv(65_536):
             raise SystemExit("the server closed the prober's connection")
         took = time.perf_counter_ns() - begun
-        late.append(max(0, took - (_waited_ns(pid) + _waited_ns("self") - waited)) / 1e6)
+        took -= _waited_ns(pid) + _waited_ns("self") - waited
+        late.append(max(0, min(took, _used_ns(pid) - used)) / 1e6)
         if len(late) == 1:
             sys.stdout.write("\n")
             sys.stdout.flush()

@@ -1,21 +1,14 @@
-"""Receivers that attack the one who delivers to them, and instruments that show whether it hurts.
-
-An attack writes as fast as the other side reads, until it has written ATTACK_BYTES, its time is over, or the
-connection is closed: how much it could write says how much was read.
-"""
+"""Receivers that attack the server that delivers to them: how one connection is attacked, and a server that does it."""
 
 import asyncio
 import contextlib
-import gc
 import ssl
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ATTACK_BYTES = 100 * 1024 * 1024
 PIECE_BYTES = 256 * 1024
-DRIP_SECONDS = 0.01
+DRIP_SECONDS = 0.02
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -71,7 +64,7 @@ class Attacker:
         if not unit:
             return
         piece = unit * max(1, PIECE_BYTES // len(unit))
-        while self.written < ATTACK_BYTES and not writer.is_closing():
+        while not writer.is_closing():
             await self.write(writer, piece)
             await asyncio.sleep(0)
 
@@ -133,40 +126,6 @@ async def attacking(attack: Attack, *, tls: ssl.SSLContext | None = None) -> Asy
         for task in list(attacker._tasks):
             task.cancel()
         await asyncio.gather(*attacker._tasks, return_exceptions=True)
-
-
-@dataclass
-class Watch:
-    """What happened to the process meanwhile: how much its memory grew at most, and how long its loop worked at a time.
-
-    A stall is processor time: a thread that waits for a core or a disk does not work.
-    """
-
-    growth_bytes: int = 0
-    longest_stall_seconds: float = 0.0
-
-
-@contextlib.asynccontextmanager
-async def watching() -> AsyncIterator[Watch]:
-    """Measures this process and its running loop."""
-    gc.collect()
-    watch, before = Watch(), resident_bytes()
-
-    async def measure() -> None:
-        while True:
-            started = time.thread_time()
-            await asyncio.sleep(0.005)
-            watch.longest_stall_seconds = max(watch.longest_stall_seconds, time.thread_time() - started)
-            watch.growth_bytes = max(watch.growth_bytes, resident_bytes() - before)
-
-    task = asyncio.create_task(measure())
-    await asyncio.sleep(0)
-    try:
-        yield watch
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        watch.growth_bytes = max(watch.growth_bytes, resident_bytes() - before)
 
 
 def resident_bytes() -> int:
