@@ -42,6 +42,7 @@ from couriermq.journal.place import LocalPlace, place_of
 from couriermq.lake.recent import Recent
 from couriermq.lake.stats import Stats
 from couriermq.lake.tables import Lake
+from couriermq.memory import configure_allocators
 from couriermq.purges import Purges
 from couriermq.stages import Stages
 from couriermq.storage.base import CannotOpen, ShardLog
@@ -342,7 +343,7 @@ def run(settings: Settings) -> int:
     logs.configure(settings)
     os.umask(settings.umask_bits)
     _allow_many_files()
-    _share_one_allocator()
+    configure_allocators()
     try:
         tracing = _tracing(settings)
         uvloop.run(_serve(settings, tracing))
@@ -359,15 +360,6 @@ def _spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
-
-
-def _share_one_allocator() -> None:
-    """Arrow's own allocator holds a heap for each thread and returns little of it: 40 to 80 MiB after one segment.
-
-    With the system's allocator, sealing costs the same processor time, and a sealed segment leaves about 20 MiB.
-    Arrow reads the variable when it is loaded, which happens when the first segment is written or read.
-    """
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def _allow_many_files() -> None:

@@ -5,7 +5,7 @@ import asyncio
 from couriermq.core.chronicle import Commit, entries_of
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import Entry
-from couriermq.core.limits import COMMIT_BYTES
+from couriermq.core.limits import RESPONSE_BYTES
 from couriermq.storage.base import Span
 from couriermq.storage.postgres.pool import Pool
 from couriermq.storage.postgres.queries import Q
@@ -36,8 +36,8 @@ class Journal:
             raise OffsetGone(start, span.oldest)
         commits: list[Commit] = []
         size, after, stop = 0, start, min(start + limit, span.next)
-        while after < stop and size < COMMIT_BYTES:
-            rows = await self._pool.ask_one(Q.read_journal, offset=after, stop=stop, limit=CHUNK, budget=COMMIT_BYTES)
+        while after < stop and size < RESPONSE_BYTES:
+            rows = await self._pool.ask_one(Q.read_journal, offset=after, stop=stop, limit=CHUNK, budget=RESPONSE_BYTES)
             found = [Commit(*row) for row in rows]
             if not found:  # trimmed in this moment
                 break

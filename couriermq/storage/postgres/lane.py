@@ -56,6 +56,8 @@ class Lane:
             outcomes = await self._outcomes(orders)
         finally:
             self._group.answer(batch, outcomes)
+        if self._connection is not None and self._connection.is_swollen:
+            await self.disconnect()
 
     async def _outcomes(self, orders: Sequence[Order]) -> Sequence[Any]:
         """By the shortest way as far as that goes; the rest of it by the longer one."""

@@ -57,7 +57,7 @@ class Pool:
                     await connection.execute("ROLLBACK")
         finally:
             # A caller that is cancelled during the rollback leaves a transaction open; a closed pool keeps nothing.
-            if self._is_open and _is_idle(connection):
+            if self._is_open and _is_idle(connection) and not connection.is_swollen:
                 self._idle.append(connection)
             else:
                 await connection.close()

@@ -25,6 +25,9 @@ Step = tuple[str, Mapping[str, Any]]
 
 LOST = "the connection to the database was lost"
 REPLAN_SECONDS = 20.0
+LARGE_BYTES = 4 * 1024 * 1024
+LARGE_READS = 64
+"""A question of so many bytes, or an answer that takes so many reads, leaves large buffers behind in libpq."""
 FORGET_PLANS: Step = ("DISCARD PLANS", {})
 """A plan is made once for a statement, by how large the tables were then; a queue does not stay as large as it was."""
 
@@ -82,6 +85,8 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         self._replan_at = asyncio.get_running_loop().time() + REPLAN_SECONDS
         self._loader: Any = None
         self._answer: _Answer | None = None
+        self.is_swollen = False
+        """Whether its buffers have grown large. libpq never shrinks them, so that such a connection is replaced."""
         self._ear: int | None = None
         """The socket that the event loop listens to for us. It goes on between two questions: to begin costs more."""
 
@@ -114,6 +119,7 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
             if meanwhile is not None:
                 meanwhile()
             results = await answer.whole
+            self.is_swollen = self.is_swollen or answer.reads > LARGE_READS or _size(written) > LARGE_BYTES
         except BaseException:
             self._hang_up()  # nobody can tell what is still on its way
             raise
@@ -218,7 +224,12 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
             self._loader = Transformer(self)
         self._loader.set_pgresult(result, format=_BINARY)
         rows: Rows = self._loader.load_rows(0, result.ntuples, tuple)
+        self._loader.set_pgresult(None)  # it would keep the result until the next one
         return rows
+
+
+def _size(written: Sequence[Sequence[Written]]) -> int:
+    return sum(len(value) for values in written for value, _, _ in values if value is not None)
 
 
 class _Answer:
@@ -229,6 +240,7 @@ class _Answer:
         self._pgconn = pgconn
         self._results: list[PGresult] = []
         self._unsent = True
+        self.reads = 0
 
     def is_asked(self) -> bool:
         """Whether all of the question has left; as much as there is room for goes now."""
@@ -237,6 +249,7 @@ class _Answer:
 
     def take_in(self) -> bool:
         """Whether the last of the question has left with this."""
+        self.reads += 1
         self._pgconn.consume_input()
         has_left = self._unsent and self.is_asked()
         if self._collect():
