@@ -1,11 +1,13 @@
-"""Backpressure for sends: how many bytes the store writes at one time, and how many may wait for it."""
+"""Backpressure for sends: how many bytes the store writes at one time.
+
+The server's limit on request bytes bounds how many bytes wait here.
+"""
 
 import asyncio
 from collections import deque
 from types import TracebackType
 
-from couriermq.core.errors import Unavailable
-from couriermq.core.limits import COMMIT_BYTES, WAITING_BYTES
+from couriermq.core.limits import COMMIT_BYTES
 
 SMALL_BYTES = 64 * 1024
 """Sends up to this size do not wait behind larger ones."""
@@ -17,48 +19,27 @@ class Admission:
     Small and large sends have separate room. All that the store has in hand, and so each of its commits, is bounded.
     """
 
-    def __init__(self, *, at_once: int = COMMIT_BYTES, waiting: int = WAITING_BYTES) -> None:
+    def __init__(self, *, at_once: int = COMMIT_BYTES) -> None:
         self._small = _Line(at_once)
         self._large = _Line(at_once)
-        self._most_waiting = waiting
-        self._waiting_bytes = 0
 
-    def of(self, size: int, *, held: int | None = None) -> "Pass":
-        """A context in which `size` bytes are written; `held` of them are in memory while it waits, or all."""
-        return Pass(self, self._small if size <= SMALL_BYTES else self._large, size, size if held is None else held)
-
-    def reserve(self, held: int) -> None:
-        """Count bytes that wait from now on; raises Unavailable where too many do."""
-        if self._waiting_bytes and self._waiting_bytes + held > self._most_waiting:
-            raise Unavailable(
-                f"{self._waiting_bytes} bytes of messages already wait to be stored; send this one again later"
-            )
-        self._waiting_bytes += held
-
-    def free(self, held: int) -> None:
-        """They do not wait any more."""
-        self._waiting_bytes -= held
+    def of(self, size: int) -> "Pass":
+        """A context in which this number of bytes is written."""
+        return Pass(self._small if size <= SMALL_BYTES else self._large, size)
 
 
 class Pass:
     """One send on its way through."""
 
-    __slots__ = ("_admission", "_held", "_line", "_size")
+    __slots__ = ("_line", "_size")
 
-    def __init__(self, admission: Admission, line: "_Line", size: int, held: int) -> None:
-        self._admission = admission
+    def __init__(self, line: "_Line", size: int) -> None:
         self._line = line
         self._size = size
-        self._held = held
 
     async def __aenter__(self) -> None:
-        if self._line.enter(self._size):
-            return
-        self._admission.reserve(self._held)
-        try:
+        if not self._line.enter(self._size):
             await self._line.wait(self._size)
-        finally:
-            self._admission.free(self._held)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -67,7 +48,7 @@ class Pass:
 
 
 class _Line:
-    """Those who share some room, first come, first served. One that is larger than the room goes alone."""
+    """Sends that share some room, first come, first served. One that is larger than the room goes alone."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -91,7 +72,7 @@ class _Line:
                 self.leave(size)  # the turn came in the same moment
             else:
                 turn.cancel()
-                self._admit()  # whoever is next may fit
+                self._admit()  # the next one may fit
             raise
 
     def leave(self, size: int) -> None:

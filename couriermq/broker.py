@@ -87,11 +87,16 @@ class Broker:
     ) -> list[Sent | CourierError]:
         """Store parcels and their copies for listeners in one transaction; the outcomes are those of the parcels."""
         while True:
-            copies = self._all_copies(parcels, now)
+            listened = self._are_listened_to(parcels)
+            if listened and not events and self._has_many_copies(parcels):
+                return await self._store_halves(parcels, now, principal)
+            copies = self._all_copies(parcels, now) if listened else []
             every = [*parcels, *copies] if copies else parcels
-            held = _weight(parcels)
+            size = _weight(every)
+            if copies and size > limits.COPY_BYTES:
+                raise _too_many_copies(size)
             try:
-                async with self.admission.of(held + _weight(copies), held=held):
+                async with self.admission.of(size):
                     outcomes = await self._send_within_quota(every, now, principal, events)
             except RoutesChanged:
                 if events:  # an exchange's: where its copies go may have changed, too
@@ -109,13 +114,30 @@ class Broker:
         async with self.usage.storing(tenant, len(parcels), sum(len(parcel.draft.body) for parcel in parcels)):
             return await self._store.send(parcels, now=now, principal=principal, events=events)
 
-    def _all_copies(self, parcels: Sequence[Parcel], now: int) -> list[Parcel]:
+    def _has_many_copies(self, parcels: Sequence[Parcel]) -> bool:
+        """Whether several messages have too many copies for one commit, should every listener get every message."""
+        if len(parcels) == 1:
+            return False
+        counts = [len(self._catalog.listeners_of(parcel.queue)) for parcel in parcels]
+        size = sum(count * len(parcel.draft.body) for count, parcel in zip(counts, parcels, strict=True))
+        return sum(counts) > limits.COPY_COUNT or size > limits.COMMIT_BYTES
+
+    async def _store_halves(self, parcels: list[Parcel], now: int, principal: str) -> list[Sent | CourierError]:
+        """Store parcels in two commits; where the second fails, its outcomes say so."""
+        half = len(parcels) // 2
+        outcomes = await self._store_parcels(parcels[:half], now, principal)
+        try:
+            return outcomes + await self._store_parcels(parcels[half:], now, principal)
+        except CourierError as error:
+            return [*outcomes, *[error] * (len(parcels) - half)]
+
+    def _are_listened_to(self, parcels: Sequence[Parcel]) -> bool:
         has_listeners = self._catalog.has_listeners
         if len(parcels) == 1:
-            if not has_listeners(parcels[0].queue):
-                return []
-        elif not any(map(has_listeners, {parcel.queue.id: parcel.queue for parcel in parcels}.values())):
-            return []
+            return has_listeners(parcels[0].queue)
+        return any(map(has_listeners, {parcel.queue.id: parcel.queue for parcel in parcels}.values()))
+
+    def _all_copies(self, parcels: Sequence[Parcel], now: int) -> list[Parcel]:
         return [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel, now)]
 
     def _copies(self, index: int, parcel: Parcel, now: int) -> list[Parcel]:
@@ -209,7 +231,8 @@ class Broker:
             routed = [self._route(bindings, draft) for draft in drafts]
             refusals = {index: route for index, route in enumerate(routed) if isinstance(route, CourierError)}
             parcels, events = self._send_out(target, drafts, routed, self._clock.now(), principal)
-        return [*parcels, *self._all_copies(parcels, self._clock.now())], events, refusals
+        copies = self._all_copies(parcels, self._clock.now()) if self._are_listened_to(parcels) else []
+        return [*parcels, *copies], events, refusals
 
     def _route(self, bindings: Sequence[Binding], draft: Draft) -> Route | CourierError:
         """Where a draft goes; a refusal when no queue that it is meant for can take it."""
@@ -433,6 +456,14 @@ class _Counted(NamedTuple):
 
     at: int
     counters: dict[int, Counters]
+
+
+def _too_many_copies(size: int) -> Invalid:
+    return Invalid(
+        f"the message and its copies for listeners are {size} bytes, and at most {limits.COPY_BYTES} are stored at"
+        " once; send a smaller message or have fewer listeners",
+        field="body",
+    )
 
 
 def _weight(parcels: Iterable[Parcel]) -> int:

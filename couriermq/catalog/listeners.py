@@ -38,6 +38,8 @@ class Listeners(Queues):
         async with self._writing:
             queue = self.queue_by_id(queue.tenant, queue.id)
             self._check_listener_name(queue, name)
+            if len(self.listeners_of(queue)) >= limits.LISTENER_COUNT:
+                raise Invalid(f"a queue has at most {limits.LISTENER_COUNT} listeners; use another queue")
             self._check_quota(queue.tenant, "max_listeners", self.listener_count(queue.tenant))
             listener_id, now = self._mint_id(queue.tenant), self._clock.now()
             dead = await self._new_queue(queue.tenant, f"~{listener_id}/dead", owner=listener_id)

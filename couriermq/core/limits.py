@@ -19,8 +19,12 @@ RESPONSE_BYTES = 8 * 1024 * 1024
 """Bodies and attributes in one response, unless a single message is larger."""
 COMMIT_BYTES = 16 * 1024 * 1024
 """Bodies and attributes that the store writes, or gives out, at one time, unless a single order is larger."""
-WAITING_BYTES = 256 * 1024 * 1024
-"""Bodies and attributes of all sends that wait for the store; a send beyond that is refused."""
+COPY_COUNT = 2_000
+"""Copies for listeners that one commit stores, unless a single message has more."""
+COPY_BYTES = 256 * 1024 * 1024
+"""Bodies and attributes of one message and all of its copies; a message beyond that is refused."""
+LISTENER_COUNT = 10_000
+"""Listeners of one queue."""
 ATTEMPTS = 100_000
 ID_CHARS = 256
 GROUP_CHARS = 128

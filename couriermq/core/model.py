@@ -358,10 +358,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """A part of a claim of `count` messages: those of them that are still there, with their positions."""
+    """A part of a claim of `count` messages: those of them that are still there, with their positions.
+
+    `next` is the position to go on with where not all that were asked for fit."""
 
     count: int
     messages: list[tuple[int, Message]]
+    next: int | None = None
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):

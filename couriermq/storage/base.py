@@ -302,7 +302,10 @@ class Store(Protocol):
         """
 
     async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
-        """The messages at positions `start` up to `stop`, without those that are gone. Raises Fenced, ClaimGone."""
+        """The messages at positions `start` up to `stop` that fit one response, without those that are gone.
+
+        Raises Fenced, ClaimGone.
+        """
 
     async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
         """Claims up to a number are done: ack what is left in them; returns how many. Raises Fenced."""

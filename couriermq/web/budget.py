@@ -5,8 +5,8 @@ from collections import deque
 
 LARGE_BYTES = 64 * 1024
 """A body beyond this must find room before it is read."""
-ROOM_SECONDS = 5.0
-"""How long a large body waits for room before its sender is told to come back."""
+ROOM_SECONDS = 30.0
+"""How long a large body waits for room, and stays with its sender, before the sender is told to come back."""
 
 
 class Budget:
@@ -16,8 +16,9 @@ class Budget:
     with large bodies do not lock out everybody else.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, room_seconds: float = ROOM_SECONDS) -> None:
         self.limit = limit
+        self.room_seconds = room_seconds
         self.largest = largest_body(limit)
         self.used = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -30,13 +31,13 @@ class Budget:
         return True
 
     async def reserve(self, count: int) -> bool:
-        """Take room for a large body, in order of arrival; False when none became free within ROOM_SECONDS."""
+        """Take room for a large body, in order of arrival; False when none became free in time."""
         if not self._waiting and self.take(count, large=True):
             return True
         room = asyncio.get_running_loop().create_future()
         self._waiting.append((count, room))
         try:
-            await asyncio.wait((room,), timeout=ROOM_SECONDS)
+            await asyncio.wait((room,), timeout=self.room_seconds)
         except asyncio.CancelledError:
             if not room.cancel():
                 self.give(count)

@@ -161,9 +161,13 @@ class Exchange:
         """Find room for the whole of a large body, so that it can be read to its end once it is begun."""
         if self.overloaded or self.gone or self.complete:
             return
-        if not await self._connection.budget.reserve(count):
-            self.overloaded = True
-            return
+        self._connection.pause_deadline()
+        try:
+            if not await self._connection.budget.reserve(count):
+                self.overloaded = True
+                return
+        finally:
+            self._connection.await_body(self)
         self._held += count
         needed = 0 if self.gone or self.complete else self.length or 0
         surplus = max(0, self._held - needed)  # what came meanwhile was counted too

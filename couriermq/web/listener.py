@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from couriermq.config import Settings
 from couriermq.web.app import App
-from couriermq.web.budget import Budget
+from couriermq.web.budget import ROOM_SECONDS, Budget
 from couriermq.web.protocol import Connection
 from couriermq.web.state import Deadlines, ServerState, sweep
 from couriermq.web.tls import Acceptor, Certificates
@@ -33,7 +33,9 @@ class Listener:
         on_start: Callable[[], None],
         on_stop: Callable[[], None],
     ) -> None:
-        self._state = ServerState(app, Deadlines.of(settings), Budget(settings.max_buffered_bytes))
+        deadlines = Deadlines.of(settings)
+        budget = Budget(settings.max_buffered_bytes, room_seconds=min(ROOM_SECONDS, deadlines.body / 2))
+        self._state = ServerState(app, deadlines, budget)
         self._certificates = certificates
         self._shutdown_seconds = settings.shutdown_ms / 1_000
         self._on_start = on_start

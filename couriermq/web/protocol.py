@@ -395,6 +395,15 @@ class Connection(asyncio.Protocol):
             self._reading_paused = False
             self.transport.resume_reading()
 
+    def pause_deadline(self) -> None:
+        """The client waits for us, not we for the client."""
+        self.deadline = math.inf
+
+    def await_body(self, exchange: Exchange) -> None:
+        """Give the client the whole time for its body, if it is still to come."""
+        if exchange is self._answering and exchange is self._reading and not self._closing:
+            self.deadline = self.loop.time() + self._deadlines.body
+
     def _pause_reading(self) -> None:
         if not self._reading_paused:
             self._reading_paused = True

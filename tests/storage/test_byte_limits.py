@@ -7,11 +7,11 @@ import pytest
 
 from couriermq.admission import Admission
 from couriermq.core import limits
-from couriermq.core.errors import CourierError, Unavailable
+from couriermq.core.errors import CourierError, Invalid
 from couriermq.core.events import Event
 from couriermq.core.model import Attribute, Draft, Kind, Lease, Sent
 from couriermq.storage.base import Parcel
-from tests.support.engines import Rig
+from tests.support.engines import WHO, Rig
 
 MIB = 1024 * 1024
 LARGE = 3 * MIB
@@ -147,21 +147,9 @@ async def test_sends_wait_for_one_another_by_their_bytes_and_all_are_stored(rig:
     assert (await rig.counters("orders")).ready_count == 21
 
 
-async def test_a_send_beyond_the_bytes_that_may_wait_is_refused_and_can_be_repeated(rig: Rig) -> None:
-    await rig.create("orders")
-    rig.broker.admission = Admission(at_once=MIB, waiting=2 * MIB)
-    body = b"x" * (MIB - 100)
-    outcomes = await asyncio.gather(*(rig.send("orders", body) for _ in range(6)), return_exceptions=True)
-    refused = [one for one in outcomes if isinstance(one, Unavailable)]
-    assert [type(one) for one in outcomes] == [Sent] * 3 + [Unavailable] * 3
-    assert all(error.retry_after_ms > 0 for error in refused)
-    await rig.send("orders", body)
-    assert (await rig.counters("orders")).ready_count == 4
-
-
 async def test_a_sender_that_goes_away_while_it_waits_gives_its_room_back(rig: Rig) -> None:
     await rig.create("orders")
-    rig.broker.admission = Admission(at_once=MIB, waiting=2 * MIB)
+    rig.broker.admission = Admission(at_once=MIB)
     body = b"x" * (MIB - 100)
     tasks = [asyncio.create_task(rig.send("orders", body)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -172,11 +160,62 @@ async def test_a_sender_that_goes_away_while_it_waits_gives_its_room_back(rig: R
     assert (await rig.counters("orders")).ready_count == 5
 
 
+async def test_a_step_of_a_purge_is_limited_in_bytes_and_the_purge_takes_all(rig: Rig) -> None:
+    queue = await rig.create("orders")
+    await fill(rig, "orders", 12, LARGE)
+    for lease in await rig.receive("orders", limit=2):
+        await rig.release("orders", lease)
+    step = await rig.store.purge(queue, upto_seq=2**60, after=None, limit=1_000, now=rig.now, principal=WHO)
+    assert 1 <= step.count <= limits.COMMIT_BYTES // LARGE
+    assert step.next is not None
+    await rig.broker.purge(queue, principal=WHO)
+    counters = await rig.counters("orders")
+    assert (counters.ready_count, counters.leased_count) == (0, 0)
+
+
+async def test_a_read_of_a_claim_is_limited_in_bytes_and_says_where_to_go_on(rig: Rig) -> None:
+    queue = await rig.create("orders")
+    await fill(rig, "orders", 7, LARGE)
+    job = await rig.claims.open(queue, "spark")
+    await rig.claims.claim(queue, "spark", 1, epoch=job.epoch, limit=10, principal=WHO)
+    found: list[tuple[int, int]] = []
+    start: int | None = 0
+    while start is not None:
+        part = await rig.claims.read(queue, "spark", 1, epoch=job.epoch, start=start, stop=10)
+        assert len(part.messages) <= limits.RESPONSE_BYTES // LARGE + 1
+        found += [(position, message.body[0]) for position, message in part.messages]
+        start = part.next
+    assert found == [(number, number) for number in range(7)]
+
+
+async def test_a_batch_with_many_copies_is_stored_in_several_commits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = await rig.create("orders")
+    for number in range(3):
+        await rig.catalog.create_listener(queue, f"l{number}", "https://example.com/", principal=WHO)
+    monkeypatch.setattr(limits, "COPY_COUNT", 12)
+    watched = Watched(rig)
+    sent = await rig.send_all("orders", [Draft(body=b"%d" % number) for number in range(20)])
+    assert all(isinstance(one, Sent) for one in sent)
+    assert watched.most_parcels <= 4 * 4
+    assert [message.body for message in await rig.browse("orders")] == [b"%d" % number for number in range(20)]
+    for listener in rig.catalog.listeners_of(queue):
+        assert (await rig.broker.counters(rig.catalog.outbox(listener))).ready_count == 20
+
+
+async def test_a_message_whose_copies_are_too_many_bytes_is_refused(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = await rig.create("orders")
+    await rig.catalog.create_listener(queue, "shop", "https://example.com/", principal=WHO)
+    monkeypatch.setattr(limits, "COPY_BYTES", 1_000)
+    with pytest.raises(Invalid, match="copies for listeners are 1002 bytes"):
+        await rig.send("orders", b"x" * 501)
+    await rig.send("orders", b"x" * 500)
+
+
 class Watched:
     """The most bytes of sends that the store had in hand at one time."""
 
     def __init__(self, rig: Rig) -> None:
-        self.most = self._now = 0
+        self.most = self.most_parcels = self._now = 0
         self._send = rig.store.send
         rig.store.send = self.send  # type: ignore[method-assign]
 
@@ -184,6 +223,7 @@ class Watched:
         self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
         size = sum(len(parcel.draft.body) for parcel in parcels)
+        self.most_parcels = max(self.most_parcels, len(parcels))
         self._now += size
         self.most = max(self.most, self._now)
         try:

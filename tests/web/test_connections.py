@@ -107,7 +107,7 @@ def test_a_compressed_body_is_refused_in_the_words_of_each_dialect(
 
 
 def test_bodies_beyond_the_servers_memory_are_refused_for_now(tmp_path: Path) -> None:
-    with start_server(tmp_path, max_buffered_bytes=4_000_000) as server:
+    with start_server(tmp_path, max_buffered_bytes=4_000_000, body_timeout_ms=4_000) as server:
         url, queue = f"{server.url}{QUEUES}", f"{QUEUES}/orders/messages"
         server.session.post(url, json={"name": "orders"}, timeout=10)
         holders = [connect(server) for _ in range(3)]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from couriermq.web import budget
 from couriermq.web.asgi import HALF_CLOSED, OVERLOADED
 from couriermq.web.exchange import DRAIN_BYTES
 from couriermq.web.head import HEAD_BYTES, HEADER_COUNT
@@ -204,8 +203,8 @@ async def test_a_large_body_waits_for_room_and_then_goes_on(peer: Peer) -> None:
     assert ([len(body) for body in peer.bodies], peer.budget.used) == ([100_000], 0)
 
 
-async def test_a_large_body_that_finds_no_room_is_told_so(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "ROOM_SECONDS", 0)
+async def test_a_large_body_that_finds_no_room_is_told_so(peer: Peer) -> None:
+    peer.budget.room_seconds = 0
     told: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

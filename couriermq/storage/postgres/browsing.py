@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from couriermq.core.errors import Invalid
 from couriermq.core.events import EventKind
@@ -163,7 +164,7 @@ def read_cursor(after: str) -> tuple[int, int]:
 
 
 async def page_of(tx: Transaction, queue: Queue, after: str | None, limit: int) -> tuple[list[Row], str | None]:
-    """The next messages of a queue, locked, and where to go on after them."""
+    """The next messages of a queue, locked, within the bytes of a commit, and where to go on after them."""
     where = _page(queue, after)
     bundled, leased, own = await tx.ask(
         (Q.locked_bundle_page, {**where, "span": bundles.MOST_MS, "limit": PACKS}),
@@ -175,9 +176,10 @@ async def page_of(tx: Transaction, queue: Queue, after: str | None, limit: int) 
         [((entered_at, seq), tx.open_hands([tuple(facts)])) for seq, entered_at, *facts in leased],
     ]
     rows, is_end = merge(tx.adopt(own), packs, after, limit)
-    if len(rows) > limit:
-        rows, is_end = rows[:limit], False
-    return rows, None if is_end else _cursor(rows[-1])
+    room = Room(COMMIT_BYTES)
+    fitting = list(takewhile(lambda row: room.takes(row.size), rows[:limit]))
+    is_end = is_end and len(fitting) == len(rows)
+    return fitting, None if is_end else _cursor(fitting[-1])
 
 
 async def chosen(tx: Transaction, queue: Queue, seqs: Sequence[int]) -> list[Row]:

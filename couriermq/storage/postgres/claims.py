@@ -12,6 +12,7 @@ import msgspec
 
 from couriermq.core.errors import ClaimGone, Fenced, JobNotFound, QueuePaused
 from couriermq.core.events import EventKind
+from couriermq.core.limits import RESPONSE_BYTES
 from couriermq.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Queue, Slice, State
 from couriermq.storage.base import Directory
 from couriermq.storage.postgres import claiming
@@ -90,10 +91,13 @@ class Claims:
             raise ClaimGone(job, number)
         placed = {seq: first + place for first, blob in parts for place, seq in enumerate(_seqs(blob))}
         wanted = [seq for seq, position in placed.items() if start <= position < stop]
-        found = await self._pool.ask_one(Q.claimed_messages, seqs=numbers(wanted), queue=live.key, due_at=UNENDING)
-        messages = [to_message(live, read(facts)) for facts in found]
-        pairs = sorted(((placed[message.seq], message) for message in messages), key=lambda pair: pair[0])
-        return Slice(claims[0][1], pairs)
+        found = await self._pool.ask_one(
+            Q.claimed_messages, seqs=numbers(wanted), queue=live.key, due_at=UNENDING, budget=RESPONSE_BYTES
+        )
+        rows = [read(facts) for facts in found]
+        pairs = [(placed[row.seq], to_message(live, row)) for row in rows]
+        is_cut = sum(len(row.content or b"") for row in rows) >= RESPONSE_BYTES
+        return Slice(claims[0][1], pairs, pairs[-1][0] + 1 if is_cut else None)
 
     async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
         async def decide(tx: Transaction, live: Queue) -> None:

@@ -553,8 +553,12 @@ WHERE queue = :queue AND job = :job AND number = :number AND first < :stop AND f
 DELETE FROM claim_part WHERE queue = :queue AND job = :job AND number = :number AND first = :first;
 
 -- name: claimed_messages
--- Of the named messages those that are still held by a claim.
-SELECT {whole} FROM message WHERE seq = ANY ((:seqs)::bigint[]) AND queue = :queue AND state = 2 AND due_at = :due_at;
+-- Of the named messages, in this order, those that are still held by a claim: about `budget` bytes of them.
+SELECT {whole} FROM (
+    SELECT message.*, sum(octet_length(content)) OVER (ORDER BY place) - octet_length(content) AS before
+    FROM unnest((:seqs)::bigint[]) WITH ORDINALITY AS named (number, place) JOIN message ON seq = number
+    WHERE queue = :queue AND state = 2 AND due_at = :due_at
+) AS held WHERE before < :budget ORDER BY before;
 
 -- name: forget_claim_parts
 DELETE FROM claim_part WHERE queue = :queue;

@@ -7,7 +7,7 @@ from typing import Any
 
 from couriermq.core.errors import Invalid, MessageNotFound
 from couriermq.core.events import EventKind
-from couriermq.core.limits import Room, weight_of
+from couriermq.core.limits import COMMIT_BYTES, Room, weight_of
 from couriermq.core.model import Kind, Message, Page, Queue, State
 from couriermq.core.receipts import Sealer
 from couriermq.storage.base import Directory, Filter, Moved
@@ -128,12 +128,23 @@ def _chosen(tx: Tx, queue: Queue, seqs: Sequence[int]) -> list[Row]:
     return [row for seq in possible if (row := tx.execute(Q.message, (seq, queue.key)).fetchone())]
 
 
+def _step(tx: Tx, queue: Queue, after: str | None, limit: int) -> tuple[list[Row], str | None]:
+    """The next messages, as many as the limit and the bytes of a commit allow, and where to go on after them."""
+    rows: list[Row] = []
+    room = Room(COMMIT_BYTES)
+    for row in _rows_after(tx.db, queue, after, limit):
+        if not room.takes(row[15]):
+            return rows, _cursor(rows[-1])
+        rows.append(row)
+    return rows, _cursor(rows[-1]) if len(rows) == limit else None
+
+
 def purge(tx: Tx, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str) -> Moved:
-    rows = _rows_after(tx.db, queue, after, limit).fetchall()
+    rows, following = _step(tx, queue, after, limit)
     gone = [row for row in rows if row[0] <= upto_seq]
     for row in gone:
         _remove_row(tx, queue, row, kind=EventKind.PURGED, now=now, principal=principal)
-    return Moved(len(gone), _cursor(rows[-1]) if len(rows) == limit else None)
+    return Moved(len(gone), following)
 
 
 def _remove_row(tx: Tx, queue: Queue, row: Row, *, kind: EventKind, now: int, principal: str) -> None:
@@ -159,8 +170,7 @@ def move(
 ) -> Moved:
     """One step of a move or a redrive, oldest first."""
     if seqs is None:
-        rows = _rows_after(tx.db, source, after, limit).fetchall()
-        following = _cursor(rows[-1]) if len(rows) == limit else None
+        rows, following = _step(tx, source, after, limit)
     else:
         rows, following = _chosen(tx, source, seqs), None
     count = 0

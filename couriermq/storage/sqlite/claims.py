@@ -5,13 +5,14 @@ transaction and then carried out part by part. Both go on where they were after 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from couriermq.core.errors import ClaimGone, Fenced, JobNotFound, QueuePaused
 from couriermq.core.events import EventKind
+from couriermq.core.limits import Room
 from couriermq.core.model import MINUTE, UNENDING, Claim, Fate, Job, Json, Kind, Message, Queue, Slice, State
 from couriermq.storage.base import Directory
 from couriermq.storage.sqlite.leasing import Desk, take_groups
@@ -76,20 +77,28 @@ class Claims:
         found = self._db.execute(Q.read_claim, (live.key, job, number)).fetchone()
         if found is None or found[6] != Fate.HELD:
             raise ClaimGone(job, number)
-        return Slice(found[1], await asyncio.to_thread(self._read_parts, live, job, number, start, stop))
+        return Slice(found[1], *await asyncio.to_thread(self._read_parts, live, job, number, start, stop))
 
-    def _read_parts(self, queue: Queue, job: str, number: int, start: int, stop: int) -> list[tuple[int, Message]]:
+    def _read_parts(
+        self, queue: Queue, job: str, number: int, start: int, stop: int
+    ) -> tuple[list[tuple[int, Message]], int | None]:
+        """The messages of these positions that fit one response, and the position of the first that does not."""
         where = {"queue": queue.key, "job": job, "number": number, "start": start, "stop": stop}
         messages: list[tuple[int, Message]] = []
+        room = Room()
         with self._reading:
             for first, blob in self._reader.execute(Q.claim_parts, where).fetchall():
                 seqs = _seqs(blob)[max(0, start - first) : stop - first]
-                text = msgspec.json.encode(seqs).decode()
-                rows = {row[0]: row for row in self._reader.execute(Q.claimed_messages, (queue.key, UNENDING, text))}
-                for position, seq in enumerate(seqs, max(first, start)):
+                sizes = dict(self._reader.execute(Q.claimed_sizes, (queue.key, UNENDING, _json(seqs))))
+                fitting = [seq for seq in seqs if room.takes(sizes.get(seq, 0))]
+                found = self._reader.execute(Q.claimed_messages, (queue.key, UNENDING, _json(fitting)))
+                rows = {row[0]: row for row in found}
+                for position, seq in enumerate(fitting, max(first, start)):
                     if seq in rows:
                         messages.append((position, to_message(self._reader, queue, rows[seq])))
-        return messages
+                if len(fitting) < len(seqs):
+                    return messages, max(first, start) + len(fitting)
+        return messages, None
 
     async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
         def decide(tx: Tx, live: Queue) -> None:
@@ -239,3 +248,7 @@ def _check_epoch(db: "sqlite3.Connection", queue: Queue, name: str, epoch: int) 
     if job is None or job.epoch != epoch:
         raise Fenced(name, epoch)
     return job
+
+
+def _json(seqs: Sequence[int]) -> str:
+    return msgspec.json.encode(seqs).decode()

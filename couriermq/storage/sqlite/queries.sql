@@ -269,6 +269,9 @@ DELETE FROM claim_part WHERE queue = ? AND job = ? AND number = ? AND first = ?;
 SELECT seq, id, attempts, size FROM message WHERE queue = :queue AND state = 1 AND due_at <= :ready_by
 ORDER BY due_at, seq LIMIT :limit;
 
+-- name: claimed_sizes
+SELECT seq, size FROM message WHERE +queue = ? AND +state = 2 AND +due_at = ? AND seq IN (SELECT value FROM json_each(?));
+
 -- name: claimed_messages
 -- Of the named messages those that are still held by a claim.
 SELECT seq, id, state, body, content_type, attributes, attempts, sent_at, entered_at, due_at, discard_at, delay_ms,

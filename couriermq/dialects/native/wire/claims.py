@@ -75,9 +75,13 @@ class Held(msgspec.Struct):
 
 
 class HeldMessages(msgspec.Struct):
-    """What is left at the positions that were asked for: a message that is gone leaves its position empty."""
+    """The messages at the positions that were asked for; a message that is gone leaves its position empty.
+
+    `next` goes into `from` where not all of them fit one response; null is the end.
+    """
 
     held: list[Held]
+    next: int | None
 
 
 CLAIM = msgspec.json.Decoder(ClaimOrder)
@@ -95,8 +99,9 @@ def write_job(job: model.Job) -> Job:
     return Job(job.name, job.epoch, job.done, job.opened_at, [write_claim(claim) for claim in job.claims])
 
 
-def write_held(found: Sequence[tuple[int, model.Message]], name_of: NameOf) -> HeldMessages:
-    return HeldMessages([Held(position, write_message(message, name_of)) for position, message in found])
+def write_held(part: model.Slice, name_of: NameOf) -> HeldMessages:
+    held = [Held(position, write_message(message, name_of)) for position, message in part.messages]
+    return HeldMessages(held, part.next)
 
 
 # -- Arrow --------------------------------------------------------------------------------------------------------
