@@ -1,29 +1,13 @@
 """Damaged requests, byte by byte: the server answers each with an error of the caller, and stays as it was."""
 
-import contextlib
-import os
-import random
-import re
-import socket
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.hostile import MIB, memory
+from tests.support.fuzzing import IMPATIENT, fuzz, seconds
 from tests.support.mutating import mutate
 from tests.support.server import ROOT_TOKEN, ServerProcess, start_server
-
-SECONDS = float(os.environ.get("COURIER_FUZZ_SECONDS", "40"))
-SEED = int(os.environ.get("COURIER_FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
-WORKERS = 4
-PATIENCE_SECONDS = 20
-GROWTH_BYTES = 64 * MIB
-WARM_UP_SHARE = 0.3
-"""The caches of a server fill at the beginning; memory is compared after that."""
 
 TENANT = "/courier/v1/tenants/default"
 ACCOUNT = "/client/v4/accounts/default/queues"
@@ -69,62 +53,11 @@ REQUESTS = (
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    settings: dict[str, Any] = {
-        "header_timeout_ms": 300,
-        "body_timeout_ms": 300,
-        "keep_alive_ms": 300,
-        "write_timeout_ms": 1_000,
-    }
-    with start_server(tmp_path, journal_bytes=1_000_000, archive_enabled="false", **settings) as server:
+    with start_server(tmp_path, journal_bytes=1_000_000, archive_enabled="false", **IMPATIENT) as server:
         yield server
 
 
 def test_no_damaged_request_breaks_the_server(server: ServerProcess) -> None:
     answer = server.session.post(f"{server.url}{TENANT}/queues", json={"name": "orders"}, timeout=10)
     requests = [request.replace(b"{queue}", answer.json()["id"].encode()) for request in REQUESTS]
-    faults: list[tuple[bytes, bytes]] = []
-    ends = time.monotonic() + SECONDS
-
-    def work(number: int) -> None:
-        dice = random.Random(SEED + number)
-        while time.monotonic() < ends and not faults:
-            data = mutate(requests, dice)
-            try:
-                answered = ask(server, data)
-            except TimeoutError:
-                faults.append((data, b"the server neither answered nor closed"))
-            else:
-                if fault(answered):
-                    faults.append((data, answered))
-
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(WORKERS)]
-    for worker in workers:
-        worker.start()
-    time.sleep(SECONDS * WARM_UP_SHARE)  # other processes work: there is no clock of ours to move
-    before = memory(server.pid, "VmRSS")
-    for worker in workers:
-        worker.join()
-    assert faults == [], f"seed {SEED}"
-    assert "Traceback" not in server.output, f"seed {SEED}\n{server.output[-5_000:]}"
-    assert memory(server.pid, "VmRSS") - before < GROWTH_BYTES, f"seed {SEED}"
-    assert server.session.get(f"{server.url}/readyz", timeout=10).ok
-
-
-def ask(server: ServerProcess, data: bytes) -> bytes:
-    """What the server says to these bytes, until it closes or has nothing more to say."""
-    received = b""
-    port = int(server.url.rpartition(":")[2])
-    with (
-        contextlib.suppress(ConnectionError),
-        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as client,
-    ):
-        client.sendall(data)
-        client.shutdown(socket.SHUT_WR)
-        while chunk := client.recv(65_536):
-            received += chunk
-    return received
-
-
-def fault(answered: bytes) -> bool:
-    """Whether an answer is a failure of the server; 501 and 505 are about what a request asks of HTTP itself."""
-    return any(status not in {b"501", b"505"} for status in re.findall(rb"HTTP/1\.1 (5\d\d) ", answered))
+    assert fuzz(server, lambda dice: mutate(requests, dice), seconds=seconds(25)) > 0
