@@ -47,7 +47,7 @@ def check_head(version: str, single: Mapping[bytes, bytes]) -> None:
     elif not _HOST.fullmatch(host):
         raise Refused(400, "the Host header is not a host name with an optional port")
     if version not in {"1.1", "1.0"}:
-        raise Refused(505, "only HTTP/1.1 and HTTP/1.0 are spoken here")
+        raise Refused(505, "the server supports HTTP/1.1 and HTTP/1.0 only")
     coding = single.get(b"transfer-encoding")
     if coding is not None:
         _check_coding(coding, version, has_length=b"content-length" in single)

@@ -31,7 +31,7 @@ LINGER_BYTES = 16 * 1024 * 1024
 LINGER_SECONDS = 2.0
 """How much and how long we still read after the last response: closing at once would reset it on its way."""
 LAST_WORDS_SECONDS = 5.0
-"""How long a connection that ran out of time has to say so and close."""
+"""How long a connection has for its error response after a timeout, and for an unfinished request when we stop."""
 
 TOO_LONG = f"a request may have {HEAD_BYTES} bytes before its body, and {HEADER_COUNT} headers"
 NO_ROOM = "the server holds as many request bytes as it may; send the request again later"
@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None
         self._last_words = b""  # the answer to what is not a request, once those before it are answered
         self._discarded_bytes = 0
-        self._deaf = False  # whatever still comes in is ignored
+        self._deaf = False  # further input is ignored
         self._ended = False  # the client sends nothing more
         self._lingering = False
         self._closing = False
@@ -125,13 +125,10 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends nothing more. What it has asked is answered, unless TLS ends both directions."""
         self._ended = True
-        unfinished, self._reading = self._reading, None
-        if unfinished is not None:
-            unfinished.gone = True
-            unfinished.wake()
-            if self._pipeline and self._pipeline[-1] is unfinished:
-                self._pipeline.pop().release()
-        if self._lingering or self._answering is None or self._answering is unfinished:
+        unfinished = self._reading is not None or (self._in_head and self._head_bytes > 0)
+        if unfinished and not (self._deaf or self._ahead):
+            self._refuse(400, "the client stopped sending before the request was complete")
+        elif self._lingering or self._answering is None:
             self.close()
         for exchange in (self._answering, *self._pipeline):
             if exchange is not None:
@@ -193,7 +190,7 @@ class Connection(asyncio.Protocol):
                 break
             except httptools.HttpParserUpgrade as upgrade:
                 if self._deaf or not self._in_head or self._parser.get_method() == b"CONNECT":
-                    self._refuse(400, "this server neither tunnels nor changes the protocol")
+                    self._refuse(400, "this server does not open tunnels or change the protocol")
                     return
                 piece = self._head_without_upgrade() + piece[upgrade.args[0] :]
             except httptools.HttpParserError as error:
@@ -238,7 +235,7 @@ class Connection(asyncio.Protocol):
             return
         if cause is not None and not isinstance(cause, _Malformed):
             log.error("a request could not be taken in", exc_info=cause)
-        self._refuse(400, "this is not HTTP/1.1 as we understand it")
+        self._refuse(400, "the request is not valid HTTP/1.1")
 
     # -- the parser's side ------------------------------------------------------------------------------------
 
@@ -428,11 +425,13 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def shutdown(self) -> None:
-        """The server stops: finish the answer in hand, then close."""
+        """The server stops: finish the answer in hand, then close. A request that is still coming in must be quick."""
         if self._answering is None:
             self.close()
-        else:
-            self._answering.keep_alive = False
+            return
+        self._answering.keep_alive = False
+        if not self._answering.received:
+            self.deadline = min(self.deadline, self.loop.time() + LAST_WORDS_SECONDS)
 
     def cut(self) -> None:
         """The server stops: do not wait for a client that reads a stream or does not read its response."""

@@ -9,7 +9,7 @@ import pytest
 from couriermq.web.asgi import HALF_CLOSED, OVERLOADED
 from couriermq.web.exchange import DRAIN_BYTES
 from couriermq.web.head import HEAD_BYTES, HEADER_COUNT
-from couriermq.web.protocol import LINGER_BYTES, LINGER_SECONDS
+from couriermq.web.protocol import LAST_WORDS_SECONDS, LINGER_BYTES, LINGER_SECONDS
 from tests.support.eventually import eventually
 from tests.support.peer import DEADLINES, GET, Peer
 
@@ -250,11 +250,18 @@ async def test_an_idle_client_that_sends_nothing_more_is_closed(peer: Peer) -> N
     assert (peer.connection.eof_received(), peer.transport.closed) == (False, True)
 
 
-async def test_a_request_that_was_never_finished_is_not_answered(peer: Peer) -> None:
-    await peer.say(POST + b"content-length: 10\r\n\r\nhalf")
+@pytest.mark.parametrize("request_", [POST + b"content-length: 10\r\n\r\nhalf", POST[:-5]])
+async def test_a_request_that_the_client_does_not_finish_is_answered_as_its_error(peer: Peer, request_: bytes) -> None:
+    await peer.say(request_)
     assert peer.connection.eof_received() is False
     await peer.settle()
-    assert (peer.left, peer.transport.written, peer.state.tasks) == (True, b"", set())
+    assert (peer.left, peer.answers[0][:3], peer.state.tasks) == ("length" in request_.decode(), b"400", set())
+
+
+async def test_a_stop_does_not_wait_long_for_the_rest_of_a_request(peer: Peer) -> None:
+    await peer.say(POST + b"content-length: 10\r\n\r\nhalf")
+    peer.connection.shutdown()
+    assert peer.connection.deadline <= peer.connection.loop.time() + LAST_WORDS_SECONDS
 
 
 async def test_a_handler_can_learn_that_the_client_sends_nothing_more(peer: Peer) -> None:
