@@ -11,7 +11,7 @@ from couriermq.web.errors import RequestTimeout, RequestTooLarge, UnsupportedMed
 async def read_body(call: Call, receive: Receive, limit: int) -> bytes:
     """The whole body; raises RequestTooLarge before more than `limit` bytes are in memory.
 
-    With a limit of 0 the route takes no body, and whatever was sent stays unread.
+    With a limit of 0 the route takes no body, and a body that was sent stays unread.
     """
     length = call.header(b"content-length")
     if length is None:

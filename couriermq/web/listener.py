@@ -86,7 +86,7 @@ class Listener:
                 self._certificates.reload_if_changed()
 
     async def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let requests in hand finish, within bounds; then end what is left."""
+        """Let requests in hand finish, within bounds; then cancel the others."""
         started, connections, tasks = loop.time(), self._state.connections, self._state.tasks
         for connection in list(connections):
             connection.shutdown()

@@ -41,7 +41,7 @@ class Tracing:
         return cls(_provider(SimpleSpanProcessor(exporter)))
 
     async def request(self, route: str, dialect: str, call: Call, answer: Awaitable[Reply]) -> Reply:
-        """The answer, inside a span; whoever reads the call's `traceparent` from here on gets this span's."""
+        """The answer, inside a span; the call's `traceparent` is this span's from here on."""
         parent = _w3c.extract({"traceparent": call.header(b"traceparent") or ""})
         facts = {"http.request.method": call.method, "http.route": route, "courier.dialect": dialect}
         with self._tracer.start_as_current_span(
@@ -58,7 +58,7 @@ class Tracing:
         return TracedBroker
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the spans that wait."""
         self._provider.shutdown()
 
 
