@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.hostile.test_attacks import CHUNKED, CREDENTIAL, HUGE, SEND, dial, head
 from tests.support.attacked_deliveries import SETTINGS, Attacked, Courier
@@ -33,7 +34,7 @@ HANDSHAKES = [
 
 
 def test_clients_and_receivers_that_are_slow_for_half_a_minute_stay_cheap(tmp_path: Path) -> None:
-    tls = {"tls_cert": TLS / "cert.pem", "tls_key": TLS / "key.pem"}
+    tls: dict[str, Any] = {"tls_cert": TLS / "cert.pem", "tls_key": TLS / "key.pem"}
     with (
         receivers() as attackers,
         start_server(tmp_path / "plain", **SETTINGS) as plain,

@@ -13,7 +13,7 @@ from tests.support.server import TLS, ServerProcess
 QUEUES = "/courier/v1/tenants/default/queues"
 MESSAGES = 10
 """How many deliveries fail before a listener's breaker opens."""
-SETTINGS = {"delivery_allow": "127.0.0.0/8", "delivery_ca_file": TLS / "cert.pem"}
+SETTINGS: dict[str, Any] = {"delivery_allow": "127.0.0.0/8", "delivery_ca_file": TLS / "cert.pem"}
 
 
 class Courier:

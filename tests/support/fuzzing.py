@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from tests.support.hostile import MIB, memory
 from tests.support.server import ServerProcess
@@ -18,7 +19,12 @@ PATIENCE_SECONDS = 20
 GROWTH_BYTES = 64 * MIB
 WARM_UP_SHARE = 0.3
 """The caches of a server fill at the beginning; memory is compared after that."""
-IMPATIENT = {"header_timeout_ms": 300, "body_timeout_ms": 300, "keep_alive_ms": 300, "write_timeout_ms": 1_000}
+IMPATIENT: dict[str, Any] = {
+    "header_timeout_ms": 300,
+    "body_timeout_ms": 300,
+    "keep_alive_ms": 300,
+    "write_timeout_ms": 1_000,
+}
 """Deadlines that end a request whose rest was lost."""
 
 
