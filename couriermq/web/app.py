@@ -87,8 +87,8 @@ class App:
         for dialect in dialects:
             self._prefixes += [(prefix.rstrip("/") + "/", dialect) for prefix in dialect.prefixes]
             for route in dialect.routes:
-                lane = self.traffic.route(dialect.name, route.method, route.pattern)
-                endpoint = Endpoint(dialect, route, lane, body_limit=body_limit)
+                traffic_of_route = self.traffic.route(dialect.name, route.method, route.pattern)
+                endpoint = Endpoint(dialect, route, traffic_of_route, body_limit=body_limit)
                 self._table.add(route.method, route.pattern, endpoint)
                 if route.trailing_slash:
                     self._table.add(route.method, route.pattern + "/", endpoint)
@@ -174,7 +174,7 @@ class App:
         try:
             reply = dialect.failure(error, call)
         except Exception:
-            log.exception("an error had no answer", extra={"dialect": dialect.name, "error": type(error).__name__})
+            log.exception("the dialect could not answer an error", extra={"dialect": dialect.name, "error": type(error).__name__})
             return _crash(dialect, call)
         if isinstance(error, Unauthenticated | Forbidden | Throttled):
             self._services.audit.denied(call, reply.status)
@@ -283,5 +283,5 @@ def _crash(dialect: Dialect, call: Call) -> Reply:
     try:
         return dialect.crash(call)
     except Exception:
-        log.exception("a crash had no answer", extra={"dialect": dialect.name})
+        log.exception("the dialect could not answer a crash", extra={"dialect": dialect.name})
         return Product().crash(call)
