@@ -8,6 +8,7 @@ import pytest
 import uvloop
 
 from couriermq.storage.postgres.link import Connection, connect, is_usable
+from couriermq.storage.postgres.pool import Pool
 from couriermq.storage.postgres.wire import Step
 from tests.support.eventually import eventually
 from tests.support.postgres import shared_cluster
@@ -138,3 +139,18 @@ async def test_a_question_that_is_called_off_takes_its_connection_with_it_and_no
     assert await following.ask([ONE]) == await other.ask([ONE]) == [[(2,)]]
     for one in (following, other):
         await one.close()
+
+
+@pytest.mark.parametrize(
+    "step", [("SELECT length(%(sent)s)", {"sent": b"x" * 5_000_000}), ("SELECT repeat('x', 20000000)", {})]
+)
+async def test_a_pool_replaces_a_connection_whose_buffers_have_grown(step: Step) -> None:
+    pool = Pool(shared_cluster().url())
+    async with pool.taken() as small:
+        await small.ask([("SELECT 1", {})])
+    async with pool.taken() as first:
+        await first.ask([step])
+    async with pool.taken() as second:
+        assert await second.ask([("SELECT 1", {})]) == [[(1,)]]
+    await pool.close()
+    assert (first is small, first.closed, second is first) == (True, True, False)
