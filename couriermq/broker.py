@@ -93,7 +93,7 @@ class Broker:
             copies = self._all_copies(parcels, now) if listened else []
             every = [*parcels, *copies] if copies else parcels
             size = _weight(every)
-            if copies and size > limits.COPY_BYTES:
+            if size > limits.COPY_BYTES and (copies or events):
                 raise _too_many_copies(size)
             try:
                 async with self.admission.of(size):
@@ -118,9 +118,10 @@ class Broker:
         """Whether several messages have too many copies for one commit, should every listener get every message."""
         if len(parcels) == 1:
             return False
-        counts = [len(self._catalog.listeners_of(parcel.queue)) for parcel in parcels]
-        size = sum(count * len(parcel.draft.body) for count, parcel in zip(counts, parcels, strict=True))
-        return sum(counts) > limits.COPY_COUNT or size > limits.COMMIT_BYTES
+        copies = max(
+            len(self._catalog.listeners_of(queue)) for queue in {one.queue.id: one.queue for one in parcels}.values()
+        )
+        return self._is_much([parcel.draft for parcel in parcels], copies)
 
     async def _store_halves(self, parcels: list[Parcel], now: int, principal: str) -> list[Sent | CourierError]:
         """Store parcels in two commits; where the second fails, its outcomes say so."""
@@ -173,15 +174,32 @@ class Broker:
     async def publish(
         self, exchange: Exchange, drafts: Sequence[Draft], *, principal: str
     ) -> list[Published | CourierError]:
-        """Copy each draft to every queue whose binding lets it through, all in one transaction.
+        """Copy each draft to every queue whose binding lets it through, all its copies in one transaction.
 
         A queue whose body limit is too small gets no copy, which the event of the publication says; a draft that is
         too large for all of its queues is refused.
         """
         _check_count(len(drafts), limits.BATCH_COUNT)
+        if len(drafts) > 1 and self._is_much(drafts, self._fan_out(exchange)):
+            half = len(drafts) // 2
+            outcomes = await self.publish(exchange, drafts[:half], principal=principal)
+            try:
+                return outcomes + await self.publish(exchange, drafts[half:], principal=principal)
+            except CourierError as error:
+                return [*outcomes, *[error] * (len(drafts) - half)]
         while True:
             with contextlib.suppress(RoutesChanged):
                 return await self._publish(exchange, drafts, principal)
+
+    def _fan_out(self, exchange: Exchange) -> int:
+        """How many copies a message has at most, those for listeners included."""
+        queues = (self._catalog.queue_of_id(binding.queue_id) for binding in self._catalog.bindings_of(exchange))
+        return sum(1 + len(self._catalog.listeners_of(queue)) for queue in queues if queue is not None)
+
+    def _is_much(self, drafts: Sequence[Draft], copies: int) -> bool:
+        """Whether so many copies of each draft are too much for one commit."""
+        size = copies * sum(len(draft.body) for draft in drafts)
+        return copies * len(drafts) > limits.COPY_COUNT or (copies > 0 and size > limits.COMMIT_BYTES)
 
     async def _publish(
         self, exchange: Exchange, drafts: Sequence[Draft], principal: str
@@ -460,8 +478,8 @@ class _Counted(NamedTuple):
 
 def _too_many_copies(size: int) -> Invalid:
     return Invalid(
-        f"the message and its copies for listeners are {size} bytes, and at most {limits.COPY_BYTES} are stored at"
-        " once; send a smaller message or have fewer listeners",
+        f"the message and its copies are {size} bytes, and at most {limits.COPY_BYTES} are stored at once;"
+        " send a smaller message, or have fewer bindings or listeners",
         field="body",
     )
 

@@ -174,7 +174,9 @@ class App:
         try:
             reply = dialect.failure(error, call)
         except Exception:
-            log.exception("the dialect could not answer an error", extra={"dialect": dialect.name, "error": type(error).__name__})
+            log.exception(
+                "the dialect could not answer an error", extra={"dialect": dialect.name, "error": type(error).__name__}
+            )
             return _crash(dialect, call)
         if isinstance(error, Unauthenticated | Forbidden | Throttled):
             self._services.audit.denied(call, reply.status)

@@ -9,9 +9,9 @@ from couriermq.admission import Admission
 from couriermq.core import limits
 from couriermq.core.errors import CourierError, Invalid
 from couriermq.core.events import Event
-from couriermq.core.model import Attribute, Draft, Kind, Lease, Sent
+from couriermq.core.model import Attribute, Draft, Kind, Lease, Published, Sent
 from couriermq.storage.base import Parcel
-from tests.support.engines import WHO, Rig
+from tests.support.engines import TENANT, WHO, Rig
 
 MIB = 1024 * 1024
 LARGE = 3 * MIB
@@ -206,9 +206,24 @@ async def test_a_message_whose_copies_are_too_many_bytes_is_refused(rig: Rig, mo
     queue = await rig.create("orders")
     await rig.catalog.create_listener(queue, "shop", "https://example.com/", principal=WHO)
     monkeypatch.setattr(limits, "COPY_BYTES", 1_000)
-    with pytest.raises(Invalid, match="copies for listeners are 1002 bytes"):
+    with pytest.raises(Invalid, match="its copies are 1002 bytes"):
         await rig.send("orders", b"x" * 501)
     await rig.send("orders", b"x" * 500)
+
+
+async def test_a_publication_with_many_copies_is_stored_in_several_commits(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = await rig.catalog.create_exchange(TENANT, "all", principal=WHO)
+    for number in range(3):
+        queue = await rig.create(f"q{number}")
+        await rig.catalog.bind(exchange, queue, principal=WHO)
+    monkeypatch.setattr(limits, "COPY_COUNT", 12)
+    watched = Watched(rig)
+    outcomes = await rig.broker.publish(exchange, [Draft(body=b"x") for _ in range(20)], principal=WHO)
+    assert all(isinstance(one, Published) for one in outcomes)
+    assert watched.most_parcels <= 12
+    assert [(await rig.counters(f"q{number}")).ready_count for number in range(3)] == [20] * 3
 
 
 class Watched:
