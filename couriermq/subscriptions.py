@@ -20,6 +20,7 @@ from couriermq.core.content_types import JSON, MIME
 from couriermq.core.duties import UPKEEP
 from couriermq.core.errors import CourierError, CursorNotFound, OffsetGone
 from couriermq.core.events import Entry, Event, EventKind
+from couriermq.core.hex_ids import hex_of
 from couriermq.core.limits import BATCH_COUNT
 from couriermq.core.model import SECOND, Draft, Json, Record
 from couriermq.core.shards import first_of, shard_of
@@ -160,8 +161,8 @@ class EventFeed:
             "source": {"type": SOURCE},
             "payload": _payload(event),
             "metadata": {
-                "accountId": aliases.get("cloudflare", record.tenant),
-                "eventSubscriptionId": record.id,
+                "accountId": _shown(aliases.get("cloudflare", record.tenant)),
+                "eventSubscriptionId": _shown(record.id),
                 "eventSchemaVersion": 1,
                 "eventTimestamp": _timestamp(event.at),
             },
@@ -189,16 +190,21 @@ def _name(event: Event, targets: set[str]) -> str | None:
 
 
 def _payload(event: Event) -> dict[str, Json]:
-    payload: dict[str, Json] = {"id": event.queue_id, "name": event.queue}
+    payload: dict[str, Json] = {"id": _shown(event.queue_id), "name": event.queue}
     if event.kind == EventKind.DEAD_LETTERED:
         detail = event.detail or {}
         payload |= {
-            "messageId": event.message_id,
+            "messageId": _shown(event.message_id),
             "attempts": event.attempt,
             "reason": detail.get("reason"),
-            "deadLetterQueueId": detail.get("target_id"),
+            "deadLetterQueueId": _shown(detail.get("target_id")),
         }
     return payload
+
+
+def _shown(thing_id: str | None) -> str | None:
+    """An id as the dialect shows it elsewhere."""
+    return None if thing_id is None else hex_of(thing_id)
 
 
 def _timestamp(at: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from couriermq.core.hex_ids import hex_of
 from couriermq.core.model import DAY, SECOND, Ack, Lease, Release
 
 OK = "ok"
@@ -51,7 +52,7 @@ def settlements(result: BatchResult, leases: Sequence[Lease]) -> list[Ack | Rele
 
 
 def _settlement(result: BatchResult, lease: Lease, acked: set[str], retried: dict[str, RetryMessage]) -> Ack | Release:
-    message_id = lease.message.id
+    message_id = hex_of(lease.message.id)  # as the Worker knows it
     if message_id in acked:
         return Ack(lease.receipt)
     batch_delay_ms = _delay_ms(result.retry_batch.delay_seconds)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from couriermq.core.hex_ids import hex_of
 from couriermq.core.model import Ack, Lease, Message, Release, State
 from couriermq.delivery.batch_result import BatchResult, read_result, settlements
 
@@ -31,7 +32,9 @@ def settled(**facts: Any) -> list[str]:
     ]
 
 
-RETRY_B = {"retryMessages": [{"msgId": "b", "delaySeconds": 7}]}
+A, B = hex_of("a"), hex_of("b")
+"""The ids by which a Worker knows the messages."""
+RETRY_B = {"retryMessages": [{"msgId": B, "delaySeconds": 7}]}
 
 
 @pytest.mark.parametrize(
@@ -40,14 +43,14 @@ RETRY_B = {"retryMessages": [{"msgId": "b", "delaySeconds": 7}]}
         ({}, ["ack", "ack"]),
         ({"outcome": "exception"}, ["retry None", "retry None"]),
         ({"outcome": "exceededCpu"}, ["retry None", "retry None"]),
-        ({"outcome": "exception", "explicitAcks": ["a"]}, ["ack", "retry None"]),
+        ({"outcome": "exception", "explicitAcks": [A]}, ["ack", "retry None"]),
         ({"outcome": "exception", "ackAll": True}, ["ack", "ack"]),
         ({"ackAll": True, **RETRY_B}, ["ack", "retry 7000"]),
         (RETRY_B, ["ack", "retry 7000"]),
-        ({"retryMessages": [{"msgId": "b"}]}, ["ack", "retry None"]),
+        ({"retryMessages": [{"msgId": B}]}, ["ack", "retry None"]),
         ({"retryBatch": {"retry": True}}, ["retry None", "retry None"]),
         ({"retryBatch": {"retry": True, "delaySeconds": 3}, **RETRY_B}, ["retry 3000", "retry 7000"]),
-        ({"retryBatch": {"retry": True, "delaySeconds": 0}, "explicitAcks": ["b"]}, ["retry 0", "ack"]),
+        ({"retryBatch": {"retry": True, "delaySeconds": 0}, "explicitAcks": [B]}, ["retry 0", "ack"]),
         ({"retryBatch": {"retry": True, "delaySeconds": 1e9}}, ["retry 86400000", "retry 86400000"]),
         ({"retryBatch": {"retry": True, "delaySeconds": -1}}, ["retry 0", "retry 0"]),
         ({"explicitAcks": ["stranger"]}, ["ack", "ack"]),

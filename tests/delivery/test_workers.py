@@ -168,7 +168,7 @@ async def test_a_handler_that_throws_uses_up_attempts_until_the_message_is_dead(
 async def test_a_retry_waits_for_as_long_as_the_handler_says(post: Post, receiver: Receiver) -> None:
     queue = await consumed(post, receiver, batch_size=1)
     await post.send(queue, b"one", id="a")
-    receiver.behave(outcome(retryMessages=[{"msgId": "a", "delaySeconds": 60}]), outcome())
+    receiver.behave(outcome(retryMessages=[{"msgId": hex_of("a"), "delaySeconds": 60}]), outcome())
     await receiver.wait(1)
     await eventually(count_of(post, queue, "delayed_count"), lambda count: count == 1)
     post.clock.advance(ms=60_000)
@@ -318,7 +318,7 @@ async def test_the_native_api_attaches_reads_lists_and_detaches(post: Post, rece
 @pytest.mark.parametrize(
     ("order", "sentence"),
     [
-        ({"url": "http://10.0.0.1/"}, "delivery_allow"),
+        ({"url": "http://10.0.0.1/"}, "--delivery-allow 10.0.0.1"),
         ({"url": "ftp://shop.example/"}, "http"),
         ({"url": "https://shop.example/", "secret": "hunter2"}, "whsec_"),
         ({}, "url is missing"),

@@ -11,7 +11,7 @@ FREEZE = Freeze(stopped_at=1_000.5, continued_at=1_012.5)
 
 
 def request(id_: str, *, signed_at: int, came_at: float | None = None) -> Request:
-    headers = {"webhook-id": id_, "webhook-timestamp": str(signed_at)}
+    headers = {"webhook-id": id_, "courier-message-id": id_, "webhook-timestamp": str(signed_at)}
     return Request("POST", "/hook", headers, b"", 1, signed_at + 0.1 if came_at is None else came_at)
 
 

@@ -68,16 +68,20 @@ def _after(at: int, window: Window) -> int:
 def cells_of(series: Series, window: Window, *, now: int) -> Iterator[Cell]:
     """Cells that cover the time up to now, without overlap: the finer they are, the sooner they are forgotten.
 
-    They are no coarser than the steps allow, and no finer than it takes to begin where the window does.
+    They are no coarser than the steps allow, and no finer than it takes to begin and end where the window does.
     """
     unit = unit_of(series, window)
-    fine = max((grain for grain in series.grains if grain <= unit and window.start % grain == 0), default=0)
+    fine = max((grain for grain in series.grains if grain <= unit and _fits(window, grain)), default=0)
     chosen = [grain for grain in sorted(series.grains) if (fine or min(series.grains)) <= grain <= unit]
     end: float = float("inf")
     for grain, coarser in zip(chosen, [*chosen[1:], None], strict=True):
         begin = 0 if coarser is None else -(-(now - KEPT_MS[grain]) // coarser) * coarser
         yield from ((at, row) for at, row in series.grains[grain].items() if begin <= at < end)
         end = begin
+
+
+def _fits(window: Window, grain: int) -> bool:
+    return window.start % grain == 0 and window.end % grain == 0
 
 
 def added_up(cells: Iterable[Cell], steps: list[Step], width: int) -> tuple[list[Row], Row]:

@@ -58,7 +58,11 @@ async def test_a_queue_that_is_created_is_told_in_the_vendors_form(events: Queue
         "type": "cf.queues.queue.created",
         "source": {"type": "queues"},
         "payload": {"id": made.id, "name": "orders"},
-        "metadata": {"accountId": "default", "eventSubscriptionId": subscription["id"], "eventSchemaVersion": 1},
+        "metadata": {
+            "accountId": hex_of("default"),
+            "eventSubscriptionId": subscription["id"],
+            "eventSchemaVersion": 1,
+        },
     }
 
 

@@ -33,7 +33,7 @@ def order(*urls: str, **more: Any) -> dict[str, Any]:
 
 def listeners(queue: Queue) -> list[Listener]:
     catalog = queue.account.app.services.catalog
-    return catalog.listeners_of(catalog.queue_by_id("default", queue.id))
+    return catalog.listeners_of(catalog.queue("default", queue.id))
 
 
 async def test_a_message_is_posted_to_every_webhook_and_leaves_the_queue(queue: Queue, receiver: Receiver) -> None:
@@ -82,7 +82,7 @@ async def test_replacing_and_deleting_change_the_listeners(queue: Queue, receive
 async def test_listeners_of_other_dialects_stay(queue: Queue, receiver: Receiver) -> None:
     catalog = queue.account.app.services.catalog
     own = await catalog.create_listener(
-        catalog.queue_by_id("default", queue.id), "own", "https://shop.example/", principal="test"
+        catalog.queue("default", queue.id), "own", "https://shop.example/", principal="test"
     )
     made = await queue.result("POST", "/consumers", order(receiver.url))
     await queue.result("DELETE", f"/consumers/{made['consumer_id']}")

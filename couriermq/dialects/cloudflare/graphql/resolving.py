@@ -19,6 +19,7 @@ from couriermq.dialects.cloudflare.graphql.rows import (
     window,
     write_instant,
 )
+from couriermq.dialects.cloudflare.ids import queue_id
 from couriermq.web.call import Call
 
 ACCOUNTS = 20
@@ -87,7 +88,7 @@ class Resolver:
     async def _rows(self, dataset: Dataset, tenant: str, wanted: Mapping[str, Any]) -> list[Row]:
         services = self.call.services
         start, end = window(wanted, now=services.clock.now(), default_ms=DEFAULT_MS)
-        queues = [(queue.id, queue) for queue in self._queues(tenant, wanted)]
+        queues = [(queue_id(queue), queue) for queue in self._queues(tenant, wanted)]
         self.steps_left -= max(LEAST_STEPS, (end - start) // step_ms(start, end)) * len(queues)
         if self.steps_left < 0:
             raise Invalid("the query looks at too much; choose a shorter time, or name queues with queueId")
@@ -102,7 +103,8 @@ class Resolver:
         return [
             queue
             for queue in queues
-            if (named is None or queue.id in named) and self.call.principal.may(Action.STATS, queue)
+            if (named is None or queue_id(queue) in named or queue.id in named)
+            and self.call.principal.may(Action.STATS, queue)
         ]
 
 
