@@ -93,8 +93,8 @@ class Broker:
             copies = self._all_copies(parcels, now) if listened else []
             every = [*parcels, *copies] if copies else parcels
             size = _weight(every)
-            if size > limits.COPY_BYTES and (copies or events):
-                raise _too_many_copies(size)
+            if copies or events:
+                limits.check_copies(size)
             try:
                 async with self.admission.of(size):
                     outcomes = await self._send_within_quota(every, now, principal, events)
@@ -121,7 +121,7 @@ class Broker:
         copies = max(
             len(self._catalog.listeners_of(queue)) for queue in {one.queue.id: one.queue for one in parcels}.values()
         )
-        return self._is_much([parcel.draft for parcel in parcels], copies)
+        return limits.has_many_copies([parcel.draft for parcel in parcels], copies)
 
     async def _store_halves(self, parcels: list[Parcel], now: int, principal: str) -> list[Sent | CourierError]:
         """Store parcels in two commits; where the second fails, its outcomes say so."""
@@ -180,7 +180,7 @@ class Broker:
         too large for all of its queues is refused.
         """
         _check_count(len(drafts), limits.BATCH_COUNT)
-        if len(drafts) > 1 and self._is_much(drafts, self._fan_out(exchange)):
+        if len(drafts) > 1 and limits.has_many_copies(drafts, self._fan_out(exchange)):
             half = len(drafts) // 2
             outcomes = await self.publish(exchange, drafts[:half], principal=principal)
             try:
@@ -195,11 +195,6 @@ class Broker:
         """How many copies a message has at most, those for listeners included."""
         queues = (self._catalog.queue_of_id(binding.queue_id) for binding in self._catalog.bindings_of(exchange))
         return sum(1 + len(self._catalog.listeners_of(queue)) for queue in queues if queue is not None)
-
-    def _is_much(self, drafts: Sequence[Draft], copies: int) -> bool:
-        """Whether so many copies of each draft are too much for one commit."""
-        size = copies * sum(len(draft.body) for draft in drafts)
-        return copies * len(drafts) > limits.COPY_COUNT or (copies > 0 and size > limits.COMMIT_BYTES)
 
     async def _publish(
         self, exchange: Exchange, drafts: Sequence[Draft], principal: str
@@ -474,14 +469,6 @@ class _Counted(NamedTuple):
 
     at: int
     counters: dict[int, Counters]
-
-
-def _too_many_copies(size: int) -> Invalid:
-    return Invalid(
-        f"the message and its copies are {size} bytes, and at most {limits.COPY_BYTES} are stored at once;"
-        " send a smaller message, or have fewer bindings or listeners",
-        field="body",
-    )
 
 
 def _weight(parcels: Iterable[Parcel]) -> int:

@@ -79,6 +79,22 @@ def weight_of(body: bytes, attributes: Mapping[str, object]) -> int:
     )
 
 
+def has_many_copies(drafts: Sequence[Draft], copies: int) -> bool:
+    """Whether this number of copies of each draft is too much for one commit."""
+    size = copies * sum(len(draft.body) for draft in drafts)
+    return copies * len(drafts) > COPY_COUNT or size > COMMIT_BYTES
+
+
+def check_copies(size: int) -> None:
+    """Refuse a message that is this large with all of its copies."""
+    if size > COPY_BYTES:
+        raise Invalid(
+            f"the message and its copies are {size} bytes, and at most {COPY_BYTES} are stored at once;"
+            " send a smaller message, or have fewer bindings or listeners",
+            field="body",
+        )
+
+
 def check_name(name: str) -> None:
     if not NAME.fullmatch(name):
         raise Invalid(

@@ -269,3 +269,11 @@ class Exchange:
         else:
             self._chunked = True
             lines.append(b"transfer-encoding: chunked\r\n")
+
+
+def plain_response(status: int, sentence: str, *headers: Header) -> bytes:
+    """A whole response of one sentence, after which the connection closes."""
+    body = sentence.encode()
+    lines = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+    head = b"".join(b"%b: %b\r\n" % line for line in (*lines, *headers))
+    return STATUS_LINES[status] + head + b"\r\n" + body

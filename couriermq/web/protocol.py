@@ -17,7 +17,7 @@ import httptools
 
 from couriermq.web.asgi import Scope
 from couriermq.web.call import Header
-from couriermq.web.exchange import STATUS_LINES, Exchange
+from couriermq.web.exchange import Exchange, plain_response
 from couriermq.web.head import HEAD_BYTES, HEADER_COUNT, SINGLE, Refused, check_head, origin_form, without_upgrade
 from couriermq.web.state import Guest, ServerState
 
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._state.connections.add(self)
         self.deadline = self.loop.time() + self._deadlines.head
         if self._state.is_full:
-            self.write(_plain(503, "there are too many connections", (b"retry-after", b"1")))
+            self.write(plain_response(503, "there are too many connections", (b"retry-after", b"1")))
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -479,7 +479,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, status: int, sentence: str, *headers: Header) -> None:
         """Answer what is not a request, after the good requests before it."""
         self._deaf = True
-        words = _plain(status, sentence, *headers)
+        words = plain_response(status, sentence, *headers)
         broken, self._reading = self._reading, None
         if broken is not None:
             broken.gone = True
@@ -495,10 +495,3 @@ class Connection(asyncio.Protocol):
         else:
             self._last_words = words
             self._pause_reading()
-
-
-def _plain(status: int, sentence: str, *headers: Header) -> bytes:
-    body = sentence.encode()
-    lines = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
-    head = b"".join(b"%b: %b\r\n" % line for line in (*lines, *headers))
-    return STATUS_LINES[status] + head + b"\r\n" + body

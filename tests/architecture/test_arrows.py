@@ -24,6 +24,7 @@ OUR_WORDS = {
 MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "clock": set(),
+    "memory": set(),
     "waiting": {"clock"},
     "admission": {"core"},
     "naming": {"core", "clock"},
