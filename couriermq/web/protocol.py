@@ -436,7 +436,7 @@ class Connection(asyncio.Protocol):
     def cut(self) -> None:
         """The server stops: do not wait for a client that reads a stream or does not read its response."""
         exchange = self._answering
-        if exchange is None or exchange.responding or self._closing:
+        if exchange is None or exchange.responding or self.writing_paused or self._closing:
             if exchange is not None:
                 exchange.task.cancel()
             self.transport.abort()

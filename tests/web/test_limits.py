@@ -258,6 +258,15 @@ async def test_a_request_that_the_client_does_not_finish_is_answered_as_its_erro
     assert (peer.left, peer.answers[0][:3], peer.state.tasks) == ("length" in request_.decode(), b"400", set())
 
 
+async def test_a_stop_does_not_wait_for_a_response_that_cannot_begin_because_others_are_unread(peer: Peer) -> None:
+    peer.connection.pause_writing()
+    await peer.say(GET)
+    peer.connection.shutdown()
+    peer.connection.cut()
+    await peer.settle()
+    assert (peer.transport.aborted, peer.state.tasks) == (True, set())
+
+
 async def test_a_stop_does_not_wait_long_for_the_rest_of_a_request(peer: Peer) -> None:
     await peer.say(POST + b"content-length: 10\r\n\r\nhalf")
     peer.connection.shutdown()
