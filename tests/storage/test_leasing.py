@@ -235,6 +235,14 @@ async def test_a_late_release_without_delay_ends_the_wait_for_the_next_attempt(r
     assert again.message.attempts == 2
 
 
+async def test_a_late_release_gives_no_attempt_back(rig: Rig) -> None:
+    lease = await one_lease(rig, late_ack=LateAck.ACCEPT)
+    rig.clock.advance(ms=30_000)
+    await rig.broker.settle(rig.queue("orders"), [Release(lease.receipt, untried=True)], principal=WHO)
+    (again,) = await rig.receive("orders")
+    assert again.message.attempts == 2
+
+
 async def test_a_late_release_does_not_take_a_message_from_its_holder(rig: Rig) -> None:
     first = await one_lease(rig, late_ack=LateAck.ACCEPT)
     rig.clock.advance(ms=30_000)

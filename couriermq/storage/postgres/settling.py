@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from couriermq.core.errors import CourierError, InvalidReceipt, LeaseLost
 from couriermq.core.events import EventKind
 from couriermq.core.model import (
@@ -142,7 +144,9 @@ class Desk:
         if again is None:
             return LeaseLost(order.receipt)
         self._done.add(row.seq)
-        self._note(EventKind.RELEASED, row, {**(_detail(order) or {}), "late": True})
+        # The end of the lease has counted as an attempt, whatever was done with the message.
+        detail = {**(_detail(msgspec.structs.replace(order, untried=False)) or {}), "late": True}
+        self._note(EventKind.RELEASED, row, detail)
         put_back(self._tx, self._queue, row, due_at=again.due_at, now=self._now)
         self._tx.made_ready(self._queue.key)  # a receiver of this commit must look again: it may have seen it ready
         return Settled(row.seq, row.id)

@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from couriermq.core.errors import CourierError, InvalidReceipt, LeaseLost
 from couriermq.core.events import EventKind
 from couriermq.core.limits import Room
@@ -241,7 +243,9 @@ class Desk:
             return LeaseLost(order.receipt)
         self.flush()
         seq, message_id, attempts, size, grp, *_ = self._take(row[0])
-        self._note(EventKind.RELEASED, seq, message_id, attempts, size, {**(_delay(order) or {}), "late": True})
+        # The end of the lease has counted as an attempt, whatever was done with the message.
+        detail = {**(_delay(msgspec.structs.replace(order, untried=False)) or {}), "late": True}
+        self._note(EventKind.RELEASED, seq, message_id, attempts, size, detail)
         put_back(self._tx, self._queue, seq=seq, grp=grp, due_at=again.due_at, now=self._now, was=was)
         return Settled(seq, message_id)
 
