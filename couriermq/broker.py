@@ -34,6 +34,7 @@ from couriermq.core.model import (
     Settled,
     Settlement,
 )
+from couriermq.core.publications import Route, published_event, published_outcome
 from couriermq.core.routing import matches
 from couriermq.naming import WebhookIds
 from couriermq.pacing import in_steps
@@ -45,13 +46,6 @@ T = TypeVar("T")
 
 COUNTED_MS = 1_000
 """For so long the counters of many queues are given out as they were read."""
-
-
-class Route(NamedTuple):
-    """The queues that take a draft, and how many others it would have gone to but is too large for."""
-
-    queues: list[Queue]
-    refused_count: int
 
 
 class Broker:
@@ -207,7 +201,7 @@ class Broker:
         return [
             route
             if isinstance(route, CourierError)
-            else _published_outcome(draft, [next(outcomes) for _ in route.queues])
+            else published_outcome(draft, [next(outcomes) for _ in route.queues])
             for draft, route in zip(drafts, routed, strict=True)
         ]
 
@@ -227,7 +221,7 @@ class Broker:
                 continue
             self._name(draft)  # the copies in all queues share one id
             parcels.extend(Parcel(queue, draft) for queue in route.queues)
-            events.append(_published(exchange, draft, route, now, principal))
+            events.append(published_event(exchange, draft, route, now, principal))
         return parcels, events
 
     def address(
@@ -300,7 +294,7 @@ class Broker:
     ) -> list[Settled | CourierError]:
         """Ack, release and extend, mixed as the caller likes; a settlement out of range fails alone."""
         _check_count(len(settlements), limits.BATCH_COUNT)
-        refusals = [_check_settlement(settlement) for settlement in settlements]
+        refusals = [limits.check_settlement(settlement) for settlement in settlements]
         good = [s for s, refusal in zip(settlements, refusals, strict=True) if refusal is None]
         settled = iter(
             await self._store.settle(queue, good, now=self._clock.now(), principal=principal) if good else ()
@@ -495,38 +489,6 @@ def _check_count(count: int, limit: int) -> None:
 def _check_chosen(seqs: Sequence[int] | None) -> None:
     if seqs is not None:
         _check_count(len(seqs), limits.BATCH_COUNT)
-
-
-def _check_settlement(settlement: Settlement) -> CourierError | None:
-    try:
-        if type(settlement) is Extend:
-            limits.check_range("lease_ms", settlement.lease_ms, 0, limits.LEASE_MS)
-        elif type(settlement) is Release and settlement.delay_ms is not None:
-            limits.check_range("delay_ms", settlement.delay_ms, 0, limits.DELAY_MS)
-    except Invalid as error:
-        return error
-    return None
-
-
-def _published(exchange: Exchange, draft: Draft, route: Route, now: int, principal: str) -> Event:
-    refused = {"refused_count": route.refused_count} if route.refused_count else {}
-    return Event(
-        kind=EventKind.PUBLISHED,
-        at=now,
-        tenant=exchange.tenant,
-        queue_id=exchange.id,
-        queue=exchange.name,
-        message_id=draft.id,
-        size=len(draft.body),
-        principal=principal,
-        detail={"queue_count": len(route.queues), **refused},
-    )
-
-
-def _published_outcome(draft: Draft, outcomes: Sequence[Sent | CourierError]) -> Published | CourierError:
-    assert draft.id is not None
-    failed = [outcome for outcome in outcomes if isinstance(outcome, CourierError)]
-    return failed[0] if failed else Published(draft.id, len(outcomes))
 
 
 __all__ = ["Broker", "Filter", "only"]

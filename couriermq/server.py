@@ -124,9 +124,8 @@ async def running(
     """Open the store and put everything on top of it; at the end finish and close in the opposite order."""
     clock = clock or SystemClock()
     store = _store(settings, clock)
-    arrivals, catalog = Arrivals(clock), _catalog(settings, store, clock)
-    followers = Followers(clock)
-    catalog.watch_deleted_queues(arrivals.gone)
+    arrivals, followers = Arrivals(clock), Followers(clock)
+    catalog = _catalog(settings, store, clock, arrivals)
     cursors = Cursors(store, clock)
     catalog.leave_to(CURSOR, cursors.learn)
     timekeeper = _timekeeper(settings, store, clock, cursors)
@@ -160,8 +159,10 @@ async def running(
             followers, shards, Proxies(settings.trusted_proxies),
         )  # fmt: skip
         app, links = _app(load_dialects(dialects, settings), services, store, tracing)
-        feed = EventFeed(broker, catalog, clock, cursors, holds=store.holds)
-        workers = (timekeeper, pasts, archive, shards, audit, purges, feed)
+        workers = (
+            timekeeper, pasts, archive, shards, audit, purges,
+            EventFeed(broker, catalog, clock, cursors, holds=store.holds),
+        )  # fmt: skip
         jobs = [_keep_tokens(gate, clock), *(worker.run() for worker in workers if worker is not None)]
         async with _in_background(*jobs), deliveries.running():
             yield Node(app=app, services=services, store=store, minted_token=minted, links=links)
@@ -184,9 +185,11 @@ async def _save_last_minute(gate: Gate, audit: Audit) -> None:
         await audit.flush()
 
 
-def _catalog(settings: Settings, store: "Engine", clock: Clock) -> Catalog:
+def _catalog(settings: Settings, store: "Engine", clock: Clock, arrivals: Arrivals) -> Catalog:
     defaults = Quotas(**msgspec.structs.asdict(settings.quotas))
-    return Catalog(store, clock, _vault(settings, clock), default_quotas=defaults)
+    catalog = Catalog(store, clock, _vault(settings, clock), default_quotas=defaults)
+    catalog.watch_deleted_queues(arrivals.gone)
+    return catalog
 
 
 def _timekeeper(settings: Settings, store: "Engine", clock: Clock, cursors: Cursors) -> Timekeeper:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from couriermq.core.errors import BodyTooLarge, CourierError, Invalid
-from couriermq.core.model import DAY, MINUTE, SECOND, Draft, Queue, QueueSettings
+from couriermq.core.model import DAY, MINUTE, SECOND, Draft, Extend, Queue, QueueSettings, Release, Settlement
 
 BATCH_COUNT = 1_000
 RECEIVE_COUNT = 1_000
@@ -188,4 +188,16 @@ def _check_attributes(draft: Draft) -> CourierError | None:
         total += len(name) + (len(value) if isinstance(value, str) else 8)
     if total > ATTRIBUTE_BYTES:
         return Invalid(f"the attributes are {total} bytes; at most {ATTRIBUTE_BYTES} are allowed", field="attributes")
+    return None
+
+
+def check_settlement(settlement: Settlement) -> CourierError | None:
+    """The refusal of a settlement whose duration is out of range."""
+    try:
+        if type(settlement) is Extend:
+            check_range("lease_ms", settlement.lease_ms, 0, LEASE_MS)
+        elif type(settlement) is Release and settlement.delay_ms is not None:
+            check_range("delay_ms", settlement.delay_ms, 0, DELAY_MS)
+    except Invalid as error:
+        return error
     return None

@@ -4,10 +4,15 @@ To delivery, such a consumer is a listener whose outbox is the queue itself. So 
 delays and dead letters of the queue, and whoever receives from the queue through another dialect shares them.
 """
 
+import logging
+
 from couriermq.catalog import Catalog
+from couriermq.catalog.vault import CannotUnseal
 from couriermq.core.consumers import DEFAULT_BATCH, DEFAULT_WAIT_MS, WORKER, Consumer, Worker, consumer_of
 from couriermq.core.errors import WorkerNotFound
 from couriermq.core.model import MINUTE, Listener, ListenerSettings, Queue
+
+log = logging.getLogger(__name__)
 
 HANDLER_MS = 15 * MINUTE
 """How long a handler may take for a batch; the vendor's limit."""
@@ -31,6 +36,9 @@ def served_consumer(catalog: Catalog, queue: Queue) -> WorkerConsumer | None:
     try:
         worker = catalog.worker(queue.tenant, consumer.script_name)
     except WorkerNotFound:
+        return None
+    except CannotUnseal as error:  # another node has encrypted it with a key that this one does not have
+        log.error("%s", error)
         return None
     return _consumer(queue, consumer, worker)
 

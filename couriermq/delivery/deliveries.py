@@ -80,12 +80,8 @@ class Deliveries:
         self._catalog = catalog
         self._clock = clock
         self._own_resolver = SystemResolver() if resolver is None else None
-        self.guard = Guard(
-            resolver or self._own_resolver or SystemResolver(),
-            allow,
-            allow_of=catalog.delivery_allow,
-            blocked_ports=blocked_ports,
-        )
+        names = resolver or self._own_resolver or SystemResolver()
+        self.guard = Guard(names, allow, allow_of=catalog.delivery_allow, blocked_ports=blocked_ports)
         self._proxy_resolves = proxy is not None and proxy_resolves
         self._client = Client(self.guard, tls=tls, proxy=proxy, proxy_resolves=proxy_resolves)
         self._alarms = Alarms(clock)

@@ -77,7 +77,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "delivery",
     }
     | {"dialects"},
-    "memory": set(),
     "server": OUR_WORDS
     | {
         "memory",

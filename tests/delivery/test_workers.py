@@ -14,6 +14,7 @@ import pytest
 from couriermq.clock import SystemClock
 from couriermq.core.consumers import ANNOTATION
 from couriermq.core.errors import WorkerNotFound
+from couriermq.core.hex_ids import hex_of
 from couriermq.core.model import Draft, Queue, QueueSettings
 from couriermq.delivery.lane import LEASE_MS
 from tests.delivery.conftest import COURIER, Post

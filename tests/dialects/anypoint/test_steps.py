@@ -14,6 +14,8 @@ NOW = 1_700_049_600_000 + 17 * MINUTE + 4 * SECOND + 321
 GRAINS = (SECOND, MINUTE, HOUR)
 
 ages = st.integers(0, 3 * HOUR) | st.integers(0, 15 * DAY) | st.integers(0, 100 * DAY)
+lengths = st.integers(0, 20 * DAY // SECOND).map(lambda seconds: seconds * SECOND)
+"""What happened is known to the second at best."""
 periods = st.integers(1, 86_400) | st.sampled_from([60, 300, 3_600, 86_400])
 
 
@@ -24,7 +26,7 @@ def series_of(instants: list[int]) -> Series:
     return series
 
 
-@given(st.lists(ages, max_size=50), ages, st.integers(0, 20 * DAY), periods)
+@given(st.lists(ages, max_size=50), ages, lengths, periods)
 @example([0, 10_000], DAY, DAY, 86_400)
 def test_the_steps_of_a_window_add_up_to_the_window(happened: list[int], age: int, length: int, period: int) -> None:
     series = series_of([NOW - one for one in happened])

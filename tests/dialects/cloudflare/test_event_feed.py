@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from couriermq.core.hex_ids import hex_of
 from couriermq.subscriptions import CURSOR
 from tests.support.cloudflare import Account, Queue, cloudflare_account, refused
 from tests.support.eventually import eventually
