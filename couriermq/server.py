@@ -26,6 +26,7 @@ from couriermq.catalog.vault import CannotUnseal, Vault, read_keys
 from couriermq.claims import Claims
 from couriermq.clock import Clock, SystemClock
 from couriermq.config import Settings
+from couriermq.core.numbers import Numbering
 from couriermq.core.quotas import Quotas
 from couriermq.core.sharding import Shard
 from couriermq.delivery import Deliveries
@@ -153,8 +154,9 @@ async def running(
         shards = None if isinstance(store, SqliteStore) else store.shards
         audit = Audit(store, clock)
         purges = Purges(broker, catalog, clock, holds=store.holds, shared=shards is not None)
+        numbering = Numbering(store.sealer.derived_key(b"numbers"), clock.random_bytes)
         services = Services(
-            broker, catalog, gate, clock, store.sealer, settings, deliveries, history, cursors, lake,
+            broker, catalog, gate, clock, store.sealer, numbering, settings, deliveries, history, cursors, lake,
             Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock), audit, purges,
             followers, shards, Proxies(settings.trusted_proxies),
         )  # fmt: skip

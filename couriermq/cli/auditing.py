@@ -13,7 +13,7 @@ Json = dict[str, Any]
 def audit(
     *,
     kind: list[str] | None = None,
-    from_: Annotated[int | None, Parameter(name="--from", metavar="OFFSET")] = None,
+    from_: Annotated[str | None, Parameter(name="--from", metavar="OFFSET")] = None,
     remote: Remote = REMOTE,
 ) -> None:
     """Print who signed in, who was denied, who read secrets and who changed what, one event a line.
@@ -23,7 +23,7 @@ def audit(
     kind
         Only events of this kind, such as denied or credential_changed; may be given again.
     from_
-        Start at this offset of the journal. [default: the oldest that is kept]
+        Start at this offset of the journal, or at this position with a tenant's credential. [default: the oldest]
     """
     start = from_
     while True:
@@ -33,7 +33,7 @@ def audit(
                 remote.screen.record(event)
             else:
                 remote.screen.line(_line(event))
-        if page["next"] == start:
+        if page["at_end"]:
             return
         start = page["next"]
 

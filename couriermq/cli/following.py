@@ -26,6 +26,10 @@ STYLES = {
 _CONTROL_PLANE = ("_added", "_changed", "_deleted")
 _TOO_MUCH = {"body", "body_base64", "attributes", "content_type", "trace"}
 Json = dict[str, Any]
+Position = int | str
+"""Where to read on: an offset for root, for any other caller a text that the server has given."""
+MOST_BEFORE = 100_000
+"""How many events before its end the server looks for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +45,7 @@ class Wanted:
     wait_ms: int = 0
     """How long the server may wait for the first event when there is none."""
 
-    def query(self, start: int) -> Query:
+    def query(self, start: Position) -> Query:
         return {
             "from": start,
             "limit": FILTERED_PAGE if self.queue or self.kinds else PAGE,
@@ -54,56 +58,59 @@ class Wanted:
         }
 
 
-def span(client: Client) -> tuple[int, int]:
-    """The oldest offset that can be read and the next that will be written; of a divided store in its first shard."""
-    journal = client.get(route("journal"))
-    return journal["oldest"], journal["next"]
+def positions(client: Client, *, last: int | None = None) -> list[Position]:
+    """Where each shard's journal begins, or where its last events that the caller may see do; with 0, where it ends."""
+    shards = client.get(route("journal"))["shards"]
+    if last is None:
+        return [shard["oldest"] for shard in shards]
+    if last and isinstance(shards[0]["next"], str):
+        found = client.get(route("journal"), {"last": min(last, MOST_BEFORE)})["shards"]
+        return [shard["offset"] for shard in found]
+    return [max(shard["oldest"], shard["next"] - last) if last else shard["next"] for shard in shards]
 
 
-def pages(client: Client, wanted: Wanted, *, start: int) -> Iterator[list[Json]]:
+def pages(client: Client, wanted: Wanted, *, start: Position, shard: int = 0) -> Iterator[list[Json]]:
     """Wanted events page by page from `start` on; an empty page means that there were no more, after the wait.
 
     Events that are trimmed while somebody reads slowly are left out: the reader goes on with the oldest there are.
     """
+    lost = False
     while True:
         try:
             page = client.get(route("journal", "events"), wanted.query(start), wait_s=wanted.wait_ms / 1_000)
         except Refused as refused:
-            oldest = span(client)[0] if refused.status == 410 else start
-            if oldest <= start:
+            if lost or refused.status != 410:
                 raise
-            start = oldest
+            start, lost = positions(client)[shard], True
             continue
-        moved = page["next"] > start
-        start = page["next"]
-        if page["events"] or wanted.wait_ms or not moved:
+        start, lost = page["next"], False
+        if page["events"] or wanted.wait_ms or page["at_end"]:
             yield page["events"]
 
 
 def live_pages(server: Server, wanted: Wanted, *, last: int) -> Iterator[list[Json]]:
     """Wanted events of every shard as they come, and those among the last `last` of each shard's journal first."""
-    shards = server.client.get(route("journal"))["shards"]
-    starts = [max(shard["oldest"], shard["next"] - last) if last else shard["next"] for shard in shards]
+    starts = positions(server.client, last=last)
     if len(starts) == 1:
         return pages(server.client, wanted, start=starts[0])
     return _merged(server, wanted, starts)
 
 
-def _merged(server: Server, wanted: Wanted, starts: list[int]) -> Iterator[list[Json]]:
+def _merged(server: Server, wanted: Wanted, starts: list[Position]) -> Iterator[list[Json]]:
     """Each shard has a connection and a thread of its own, because a wait for one must not hold up the others."""
     found: Queue[list[Json] | Exception] = Queue(WAITING_PAGES)
 
-    def follow(start: int) -> None:
+    def follow(shard: int, start: Position) -> None:
         try:
             with server.connect() as client:
-                for page in pages(client, wanted, start=start):
+                for page in pages(client, wanted, start=start, shard=shard):
                     if page:
                         found.put(page)
         except Exception as error:
             found.put(error)
 
-    for start in starts:
-        Thread(target=follow, args=(start,), daemon=True).start()
+    for shard, start in enumerate(starts):
+        Thread(target=follow, args=(shard, start), daemon=True).start()
     while True:
         try:
             page = found.get(timeout=max(wanted.wait_ms, 1) / 1_000)

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from couriermq.cli.connection import SERVER, Server
 from couriermq.cli.exits import usage
-from couriermq.cli.following import Json, Wanted, event_line, pages, span
+from couriermq.cli.following import Json, Position, Wanted, event_line, pages, positions
 from couriermq.cli.options import Flag, check_count
 from couriermq.core.events import EventKind
 
@@ -15,7 +15,7 @@ WAIT_MS = 30_000
 
 def journal(
     *,
-    from_: Annotated[int | None, Parameter(name="--from", metavar="OFFSET")] = None,
+    from_: Annotated[str | None, Parameter(name="--from", metavar="OFFSET")] = None,
     last: Annotated[int | None, Parameter(metavar="N")] = None,
     limit: Annotated[int | None, Parameter(alias="-n")] = None,
     follow: Annotated[Flag, Parameter(alias="-f")] = False,
@@ -29,9 +29,9 @@ def journal(
     Parameters
     ----------
     from_
-        Start at this offset. [default: the oldest that is kept]
+        Start at this offset or, with a tenant's credential, at this position. [default: the oldest that is kept]
     last
-        Start N events before the end.
+        Start N events before the end; with a tenant's credential, N of the tenant's.
     limit
         Stop after this many events.
     follow
@@ -45,7 +45,7 @@ def journal(
     """
     if from_ is not None and last is not None:
         raise usage("--from and --last contradict each other")
-    check_count("--from", from_)
+    check_count("--from", int(from_) if from_ is not None and from_.lstrip("-").isdecimal() else None)
     check_count("--last", last)
     check_count("--limit", limit, least=1)
     wait_ms = WAIT_MS if follow else 0
@@ -68,11 +68,8 @@ def _read_kinds(kinds: list[str] | None) -> frozenset[str] | None:
     return frozenset(kinds) if kinds else None
 
 
-def _start(server: Server, from_: int | None, last: int | None) -> int:
-    if from_ is not None:
-        return from_
-    oldest, end = span(server.client)
-    return oldest if last is None else max(oldest, end - last)
+def _start(server: Server, from_: str | None, last: int | None) -> Position:
+    return positions(server.client, last=last)[0] if from_ is None else from_
 
 
 def _show(server: Server, events: list[Json]) -> None:

@@ -45,7 +45,7 @@ def tail(
     Parameters
     ----------
     last
-        Start with the queue's events among the last N of the journal.
+        Start with the queue's events among the last N of the journal; with a tenant's credential, of the tenant.
     """
     check_count("--last", last)
     known = remote.client.get(remote.queue(queue))

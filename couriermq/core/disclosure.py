@@ -14,11 +14,12 @@ FIGURES = frozenset({
 })  # fmt: skip
 IDENTITY = frozenset({"id", "tenant", "name", "queue_id", "created_at", "changed_at"})
 
+QUEUE_KINDS = frozenset({EventKind.QUEUE_ADDED, EventKind.QUEUE_CHANGED, EventKind.QUEUE_DELETED})
 LISTENER_KINDS = frozenset({EventKind.LISTENER_ADDED, EventKind.LISTENER_CHANGED, EventKind.LISTENER_DELETED})
 CREDENTIAL_KINDS = frozenset({EventKind.CREDENTIAL_ADDED, EventKind.CREDENTIAL_CHANGED, EventKind.CREDENTIAL_DELETED})
 SETTING_KINDS = frozenset({
+    *QUEUE_KINDS,
     EventKind.TENANT_ADDED, EventKind.TENANT_CHANGED, EventKind.TENANT_DELETED,
-    EventKind.QUEUE_ADDED, EventKind.QUEUE_CHANGED, EventKind.QUEUE_DELETED,
     EventKind.EXCHANGE_ADDED, EventKind.EXCHANGE_CHANGED, EventKind.EXCHANGE_DELETED,
     EventKind.BINDING_ADDED, EventKind.BINDING_CHANGED, EventKind.BINDING_DELETED,
     EventKind.RECORD_ADDED, EventKind.RECORD_CHANGED, EventKind.RECORD_DELETED,
@@ -37,6 +38,13 @@ def shown_detail(
     if content:
         return detail
     return _only(detail, IDENTITY | {"state"} if kind in LISTENER_KINDS else FIGURES)
+
+
+def tenant_detail(kind: str, detail: dict[str, Json] | None) -> dict[str, Json] | None:
+    """The detail for anybody but root: without a queue's key, which counts the queues of all tenants."""
+    if not detail or kind not in QUEUE_KINDS or "key" not in detail:
+        return detail
+    return {name: value for name, value in detail.items() if name != "key"}
 
 
 def _only(detail: dict[str, Json], fields: frozenset[str]) -> dict[str, Json] | None:

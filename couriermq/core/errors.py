@@ -261,6 +261,8 @@ class Throttled(TooManyRequests):
 class OffsetGone(CourierError):
     def __init__(self, offset: int, oldest: int) -> None:
         super().__init__(f"offset {offset} is no longer kept; the oldest is {oldest}")
+        self.hidden_sentence = "the position is no longer kept; begin at the journal's `oldest`"
+        """For a tenant, who must not see the store's own offsets."""
         self.offset = offset
         self.oldest = oldest
 

@@ -29,7 +29,7 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _PLAIN = bytes.maketrans(b"-_+/=", b"+/***")  # a second spelling of the same token becomes none
 
 
-class _Blocks:
+class Blocks:
     """AES over many single blocks at once. A block is a whole message, and no two messages are the same: that is the
     one use for which the mode that knows no chaining is the right one."""
 
@@ -52,8 +52,8 @@ class _Seal:
     """One kind of token: `hidden ‖ tag`, the hidden being the payload enciphered and the tag a keyed hash of that."""
 
     def __init__(self, key: bytes, name: bytes, *, tag_bytes: int) -> None:
-        self._hidden = _Blocks(key, name)
-        self._tags = _Blocks(key, name + b"-tag")
+        self._hidden = Blocks(key, name)
+        self._tags = Blocks(key, name + b"-tag")
         self._tag_bytes = tag_bytes
 
     @property
@@ -83,12 +83,17 @@ class Sealer:
     """Writes and reads tokens under one secret key of the store."""
 
     def __init__(self, key: bytes) -> None:
+        self._key = key
         # A whole token is a multiple of three bytes: base64 then has exactly one spelling of it, and that of many
         # tokens is the spellings of each, one after the other.
         self._receipts = _Seal(key, b"receipt", tag_bytes=14)
         self._refs = _Seal(key, b"ref", tag_bytes=11)
-        self._ids = _Blocks(key, b"id")  # without a tag: eight bytes that must be zero prove it
+        self._ids = Blocks(key, b"id")  # without a tag: eight bytes that must be zero prove it
         self._ahead: tuple[int, list[str]] = (0, [])
+
+    def derived_key(self, name: bytes) -> bytes:
+        """A key of 32 bytes for another use, from which nobody gets back to the store's own."""
+        return blake2b(key=self._key, person=name, digest_size=32).digest()
 
     def receipt(self, queue_key: int, seq: int, lease_no: int) -> str:
         return self.receipts([(queue_key, seq, lease_no)])[0]

@@ -3,7 +3,8 @@
 b"".join([head(), batch(entries), batch(more), END])
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +23,35 @@ END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _encode = msgspec.json.Encoder().encode
 
 
+class StreamWriter:
+    """A stream whose record batches carry metadata: what was written since the last `take` is what to send next."""
+
+    def __init__(self, columns: Sequence[str] | None = None) -> None:
+        import pyarrow as pa  # noqa: PLC0415
+
+        self._sink = BytesIO()
+        self._schema = journal_schema(columns)
+        self._writer = pa.ipc.new_stream(self._sink, self._schema)
+
+    def write(self, table: "pa.Table", metadata: Mapping[str, str]) -> bytes:
+        """The table, which may be empty, as one record batch."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        arrays = [column.combine_chunks() for column in table.select(self._schema.names).columns]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema), custom_metadata=metadata)
+        return self._take()
+
+    def close(self) -> bytes:
+        self._writer.close()
+        return self._take()
+
+    def _take(self) -> bytes:
+        written = self._sink.getvalue()
+        self._sink.seek(0)
+        self._sink.truncate()
+        return written
+
+
 def head(columns: Sequence[str] | None = None) -> bytes:
     """The schema, with which every stream begins."""
     return bytes(journal_schema(columns).serialize())
@@ -31,6 +61,13 @@ def batch(entries: Sequence[Entry], columns: Sequence[str] | None = None) -> byt
     """The entries as one record batch of the stream."""
     whole = record_batch(entries)
     return bytes((whole if columns is None else whole.select(list(columns))).serialize())
+
+
+def table(entries: Sequence[Entry], columns: Sequence[str]) -> "pa.Table":
+    """The entries as a table with these columns."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.Table.from_batches([record_batch(entries)]).select(list(columns))
 
 
 def record_batch(entries: Sequence[Entry]) -> "pa.RecordBatch":

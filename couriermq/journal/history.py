@@ -123,6 +123,26 @@ class Past:
                 offset = end
         yield arrow.END
 
+    async def tables(
+        self, *, start: int, stop: int, selection: Selection, columns: Sequence[str], chunk: int = CHUNK
+    ) -> "AsyncIterator[tuple[pa.Table, int]]":
+        """The selected events of offsets `start` up to `stop` as tables, each with the offset that it reaches."""
+        offset = start
+        while offset < stop:
+            segment = await self._segment_of(offset)
+            if segment is None or self._archive is None:
+                entries = await self.read_events(start=offset, limit=min(chunk, stop - offset))
+                if not entries:
+                    raise OffsetGone(offset, stop)  # cannot be; but a stream must never end early as if it were whole
+                offset = entries[-1].offset + 1
+                yield arrow.table(selection.choose(entries), columns), offset
+            else:
+                end = min(stop, segment.end)
+                chosen = self._chosen(self._archive, segment, offset, end, selection, columns)
+                while (part := await asyncio.to_thread(next, chosen, None)) is not None:
+                    yield part
+                offset = end
+
     async def sealed(self, *, start: int, stop: int) -> Sealed | None:
         """The segment that `start` is in, and its file, where sending it as it is pays: it is large and mostly wanted.
 
@@ -150,12 +170,25 @@ class Past:
         selection: Selection,
         columns: Sequence[str] | None,
     ) -> Iterator[bytes]:
-        wanted = None if columns is None else (*columns, *(name for name in selection.columns if name not in columns))
-        for table in segments.read_tables(archive.place, segment, start=start, stop=stop, columns=wanted):
-            chosen = table if selection.is_all else selection.filter(table)
-            if columns is not None:
-                chosen = chosen.select(list(columns))
+        for chosen, _ in self._chosen(archive, segment, start, stop, selection, columns):
             yield from (bytes(batch.serialize()) for batch in _whole(chosen))
+
+    def _chosen(
+        self,
+        archive: Archive,
+        segment: Segment,
+        start: int,
+        stop: int,
+        selection: Selection,
+        columns: Sequence[str] | None,
+    ) -> "Iterator[tuple[pa.Table, int]]":
+        """The selected rows of a segment, a row group at a time, each with the offset that it reaches."""
+        wanted = None if columns is None else (*columns, *(name for name in selection.columns if name not in columns))
+        reached = start
+        for table in segments.read_tables(archive.place, segment, start=start, stop=stop, columns=wanted):
+            reached += table.num_rows
+            chosen = table if selection.is_all else selection.filter(table)
+            yield chosen if columns is None else chosen.select(list(columns)), reached
 
 
 class History:
@@ -205,6 +238,12 @@ class History:
     ) -> AsyncIterator[bytes]:
         """The events of offsets `start` up to `stop`, of one shard, that are selected, as an Arrow stream."""
         return self._past(start).stream(start=start, stop=stop, selection=selection, columns=columns, chunk=chunk)
+
+    def tables(
+        self, *, start: int, stop: int, selection: Selection, columns: Sequence[str], chunk: int = CHUNK
+    ) -> "AsyncIterator[tuple[pa.Table, int]]":
+        """The same as tables, each with the offset that it reaches."""
+        return self._past(start).tables(start=start, stop=stop, selection=selection, columns=columns, chunk=chunk)
 
     async def sealed(self, *, start: int, stop: int) -> Sealed | None:
         """The file of the segment that `start` is in, where sending it as it is pays."""

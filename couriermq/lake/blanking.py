@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from couriermq.core.numbers import ERASED
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MARK = "erased-"
+MARK = ERASED
 KEPT = {
     "target", "target_id", "reason", "delay_ms", "queue_count", "refused_count", "verdict", "status", "latency_ms",
     "untried", "late", "delivered",

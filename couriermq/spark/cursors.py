@@ -42,7 +42,7 @@ class CursorKeeper(StreamingQueryListener):
         pass
 
 
-def advance_cursor(journal: Journal, cursor: str, offsets: Mapping[str, int]) -> None:
+def advance_cursor(journal: Journal, cursor: str, offsets: Mapping[str, int | str]) -> None:
     """In each shard; one that is further on stays where it is."""
     for offset in offsets.values():
         journal.advance_cursor(cursor, offset)

@@ -8,7 +8,7 @@ import json
 import ssl
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -40,6 +40,8 @@ SMALL_REST = 4
 """The part of a piece below which a rest is small."""
 MOST_OFFSETS = 1_000_000
 """As many as the server puts into one answer."""
+NEXT, AT_END = b"courier-next", b"courier-at-end"
+"""Keys of a record batch's metadata."""
 
 
 class JournalError(Exception):
@@ -63,6 +65,21 @@ class Span(NamedTuple):
     next: int
 
 
+class Ends(NamedTuple):
+    """What can be read of a shard, as a tenant sees it: positions, which only the server can count with."""
+
+    oldest: str
+    next: str
+
+
+class Piece(NamedTuple):
+    """A range of positions, and how many of the wanted events it has."""
+
+    start: str
+    stop: str
+    event_count: int
+
+
 class Wanted(NamedTuple):
     """Which events, and which of their columns, in this order."""
 
@@ -82,7 +99,11 @@ class Wanted(NamedTuple):
 
     def query(self) -> list[tuple[str, str]]:
         asked = [] if self.is_everything else [("columns", ",".join(("offset", *self._others)))]
-        asked += [("tenant", self.tenant)] if self.tenant else []
+        return asked + self.choice()
+
+    def choice(self) -> list[tuple[str, str]]:
+        """Which events, without regard to columns."""
+        asked = [("tenant", self.tenant)] if self.tenant else []
         return asked + [("queue", name) for name in self.queues] + [("kind", kind) for kind in self.kinds]
 
     @property
@@ -100,9 +121,16 @@ class Journal(NamedTuple):
 
     # -- numbers ----------------------------------------------------------------------------------------------
 
+    def sees_offsets(self) -> bool:
+        """Whether the token is root's, who reads by offsets; any other reads by positions."""
+        return isinstance(self.ask("GET", PREFIX)["next"], int)
+
     def spans(self) -> dict[int, Span]:
-        """What can be read of each shard."""
-        return {one["shard"]: Span(one["oldest"], one["next"]) for one in self.ask("GET", PREFIX)["shards"]}
+        """What can be read of each shard, for root."""
+        shards = self.ask("GET", PREFIX)["shards"]
+        if any(isinstance(one["next"], str) for one in shards):
+            raise JournalError("this needs root's token: a tenant's credential does not see the journal's offsets")
+        return {one["shard"]: Span(one["oldest"], one["next"]) for one in shards}
 
     def span(self, shard: int = 0) -> Span:
         return self.spans()[shard]
@@ -110,6 +138,33 @@ class Journal(NamedTuple):
     def offsets_at(self, at: int) -> dict[int, int]:
         """The offset of each shard's first event of that instant or later."""
         return {one["shard"]: one["offset"] for one in self.ask("GET", f"{PREFIX}?at={at}")["shards"]}
+
+    def ends(self) -> dict[int, Ends]:
+        """What can be read of each shard, for a tenant."""
+        return {one["shard"]: Ends(one["oldest"], one["next"]) for one in self.ask("GET", PREFIX)["shards"]}
+
+    def positions_at(self, at: int) -> dict[int, str]:
+        """The position of each shard's first event of that instant or later."""
+        return {one["shard"]: one["offset"] for one in self.ask("GET", f"{PREFIX}?at={at}")["shards"]}
+
+    def plan(self, start: str, stop: str, rows: int, wanted: Wanted) -> Iterator[Piece]:
+        """The range in pieces of `rows` wanted events; the last one ends at `stop`, and may have none."""
+        at_end = False
+        while not at_end:
+            query = urlencode([("from", start), ("to", stop), ("rows", rows), *wanted.choice()])
+            answer = self.ask("GET", f"{PREFIX}/plan?{query}")
+            yield from (Piece(one["from"], one["to"], one["count"]) for one in answer["partitions"])
+            start, at_end = answer["next"], answer["at_end"]
+
+    def find(self, start: str, stop: str, rows: int, wanted: Wanted) -> Piece:
+        """The first piece of the range that has `rows` wanted events, or all of the range where it has fewer."""
+        begin, count, at_end = start, 0, False
+        while not at_end and count < rows:
+            asked = [("from", start), ("to", stop), ("rows", rows - count), ("limit", 1), *wanted.choice()]
+            answer = self.ask("GET", f"{PREFIX}/plan?{urlencode(asked)}")
+            count += sum(one["count"] for one in answer["partitions"])
+            start, at_end = answer["next"], answer["at_end"]
+        return Piece(begin, start, count)
 
     def borders(self, start: int, stop: int) -> list[int]:
         """The offsets between the two, which are of one shard, at which segments of the archive end."""
@@ -119,8 +174,8 @@ class Journal(NamedTuple):
             return []
         return [one["end"] for one in found if start < one["end"] < stop]
 
-    def advance_cursor(self, name: str, offset: int) -> int:
-        """Say that everything below `offset` is done with; returns where the cursor stands."""
+    def advance_cursor(self, name: str, offset: int | str) -> int:
+        """Say that everything below `offset` is done with; returns where the cursor stands. Only root may."""
         path = f"{PREFIX}/cursors/{quote(name, safe='')}"
         return int(self.ask("PUT", path, json.dumps({"offset": offset}).encode())["offset"])
 
@@ -164,6 +219,44 @@ class Journal(NamedTuple):
             else:
                 yield from _of_stream(response, wanted)
             yield None, int(response.headers["courier-next"])
+        except pa.ArrowInvalid as error:
+            raise HTTPException(f"the answer broke off: {error}") from error
+        finally:
+            connection.close()
+
+    def read_positions(
+        self, start: str, stop: str, wanted: Wanted, *, shard: int, lossy: bool = False
+    ) -> Iterator["pa.RecordBatch"]:
+        """The same between two positions of a shard."""
+        patience, at_end = Patience(self.url), False
+        while not at_end:
+            try:
+                for batch, metadata in self._batches(start, stop, wanted):
+                    start, at_end = metadata[NEXT].decode(), metadata.get(AT_END) == b"true"
+                    patience.renew()
+                    if batch.num_rows:
+                        yield batch
+            except DataLoss as error:
+                if not lossy:
+                    raise
+                patience.wait(error)  # another node may know later than this one
+                start = self.ends()[shard].oldest
+            except (OSError, HTTPException) as error:
+                patience.wait(error)
+
+    def _batches(
+        self, start: str, stop: str, wanted: Wanted
+    ) -> Iterator[tuple["pa.RecordBatch", Mapping[bytes, bytes]]]:
+        """One answer: each batch with its metadata; the last batch has no rows and says whether the range ends."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        asked = [("from", start), ("to", stop), ("limit", MOST_OFFSETS), ("columns", ",".join(wanted.columns))]
+        path = f"{PREFIX}/events?{urlencode([*asked, *wanted.choice()])}"
+        connection, response = self.send("GET", path, accept=ARROW)
+        try:
+            with pa.ipc.open_stream(BufferedReader(cast(Any, response), READ_BYTES)) as stream:
+                yield from stream.iter_batches_with_custom_metadata()
+            response.read()
         except pa.ArrowInvalid as error:
             raise HTTPException(f"the answer broke off: {error}") from error
         finally:

@@ -4,14 +4,17 @@ Spark compares offsets as texts, so that the order of the keys counts. A shard t
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from couriermq.core.shards import first_of, shard_of
-from couriermq.spark.journal import Journal, Span
+from couriermq.spark.journal import Journal, JournalError, Span
 
 Offsets = dict[str, int]
 
+POSITION = re.compile(r"[A-Za-z0-9_-]{60}", re.ASCII)
+"""A position of a tenant's."""
 EARLIEST, LATEST = "earliest", "latest"
 NOTHING = {"null", "None"}
 """How Spark writes that it has no offsets."""
@@ -71,6 +74,8 @@ def locate(journal: Journal, position: str, *, others: Callable[[Span], int]) ->
     Shards that an offset does not speak of stand where `others` says.
     """
     spans = journal.spans()
+    if texts(position) is not None:
+        raise JournalError("a position is for the tenant that got it; root gives an offset")
     if position == EARLIEST:
         return oldest_of(spans)
     if position == LATEST:
@@ -89,9 +94,21 @@ def numbers(position: str) -> dict[int, int] | None:
     return {int(shard): int(offset) for shard, offset in json.loads(position).items()}
 
 
+def texts(position: str) -> dict[int, str] | None:
+    """The positions of a tenant that a text names, by shard; none when it is not of that kind. Raises ValueError."""
+    if POSITION.fullmatch(position):
+        return {0: position}
+    if not position.startswith("{"):
+        return None
+    given = {int(shard): text for shard, text in json.loads(position).items()}
+    if not given or not all(isinstance(text, str) and POSITION.fullmatch(text) for text in given.values()):
+        return None
+    return given
+
+
 def check_position(position: str) -> None:
     """Raises ValueError when it means nothing."""
-    if position not in {EARLIEST, LATEST} and numbers(position) is None:
+    if position not in {EARLIEST, LATEST} and texts(position) is None and numbers(position) is None:
         instant(position)
 
 

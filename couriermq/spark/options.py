@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from couriermq.journal.schema import ALWAYS, CLAIMED_COLUMNS, COLUMNS, MESSAGE_COLUMNS, spark_schema
 from couriermq.spark.journal import Journal
-from couriermq.spark.offsets import EARLIEST, LATEST, Offsets, check_position, locate
+from couriermq.spark.offsets import EARLIEST, LATEST, check_position
 
 EVENTS, MESSAGES, RANGES, CONSUME = "events", "messages", "ranges", "consume"
 RANGE_COLUMNS = (("start", "int64"), ("stop", "int64"))
@@ -47,14 +47,6 @@ class Options(NamedTuple):
     @property
     def schema(self) -> str:
         return spark_schema(MODES[self.mode], always=ALWAYS if self.mode in OF_EVENTS else frozenset())
-
-    def start(self) -> Offsets:
-        """Where reading begins; shards that the option does not speak of are read from their beginning."""
-        return locate(self.journal, self.starting, others=lambda span: span.oldest)
-
-    def stop(self) -> Offsets:
-        """Where a batch read ends; shards that the option does not speak of are read to their end."""
-        return locate(self.journal, self.ending, others=lambda span: span.next)
 
 
 def read_options(given: Mapping[str, str]) -> Options:
@@ -127,6 +119,7 @@ def _position(options: Mapping[str, str], name: str, default: str) -> str:
         check_position(position)
     except ValueError:
         raise OptionError(
-            f"{name} is {position!r}; give earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z"
+            f"{name} is {position!r}; give earliest, latest, an offset (with a tenant's credential a position), or a"
+            " time such as 2026-01-31T12:00:00Z"
         ) from None
     return position

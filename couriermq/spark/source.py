@@ -1,6 +1,5 @@
 """The connector: `format("courier")` for batch and stream reads."""
 
-import logging
 import time
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
@@ -16,14 +15,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from couriermq.core.shards import shard_of
 from couriermq.journal.schema import ALWAYS
 from couriermq.spark.consume import ConsumingReader
 from couriermq.spark.cursors import advance_cursor
-from couriermq.spark.journal import DataLoss, Wanted, is_long, ranges
+from couriermq.spark.journal import Wanted
 from couriermq.spark.messages import KINDS, event_columns, to_messages
-from couriermq.spark.offsets import Offsets, advance, newest_of, stretches
 from couriermq.spark.options import CONSUME, MESSAGES, MODES, RANGES, OptionError, Options, read_options
+from couriermq.spark.planner import Place, Places, Planner, planner_of
 from couriermq.spark.queues import check_queues
 from couriermq.spark.writer import BatchWriter, StreamWriter
 
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 
 REST_S = 0.2
 """How long a stream that has read everything rests before it tells Spark so: Spark asks again at once."""
-
-log = logging.getLogger(__name__)
 
 
 class CourierSource(DataSource):
@@ -59,6 +55,7 @@ class CourierSource(DataSource):
 
     `ranges`: where the events are, one row for each task: `start`, and `stop`, which is not part of it. For jobs whose
     tasks fetch the events themselves, with `couriermq.spark.journal.Journal`, and do not want them as rows.
+    Root only.
 
     `consume` (streams only): takes the messages of one queue out of it, each exactly once. Columns: `seq`,
     `message_id`, `tenant`, `queue_id`, `queue`, `sent_at`, `entered_at` (epoch milliseconds), `attempts`, `size`,
@@ -72,8 +69,9 @@ class CourierSource(DataSource):
     Options
     -------
     url                 the server; without it COURIER_URL of the driver, else http://127.0.0.1:8080
-    token               root's token, or a credential's secret with the scope `stats` on all queues of its tenant;
-                        without it COURIER_TOKEN of the driver
+    token               root's token, or a credential's secret with the scope `stats`; without it COURIER_TOKEN of the
+                        driver. A credential of a tenant sees positions, texts that only the server can count with,
+                        wherever offsets are spoken of here, and limits count the tenant's own events
     caFile              for https, a file with the certificates of the authority to trust, where the system's do not
                         do; on the driver and on every executor
     tenant              only this tenant's (root reads everybody's)
@@ -136,12 +134,13 @@ class CourierSource(DataSource):
 
 
 class Range(InputPartition):
-    """Offsets `start` up to, not including, `stop`: what one task reads."""
+    """From `start` up to, not including, `stop`, offsets or positions of one shard: what one task reads."""
 
-    def __init__(self, start: int, stop: int) -> None:
+    def __init__(self, start: Place, stop: Place, shard: int = 0) -> None:
         super().__init__(None)
         self.start = start
         self.stop = stop
+        self.shard = shard
 
     def as_row(self, columns: Sequence[str]) -> "pa.RecordBatch":
         import pyarrow as pa  # noqa: PLC0415
@@ -152,6 +151,8 @@ class Range(InputPartition):
 
 class JournalReader:
     """Reads ranges; what a batch and a stream have in common."""
+
+    _planner: Planner | None = None
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
@@ -165,41 +166,38 @@ class JournalReader:
         self.options.journal.reach()
         check_queues(self.options.journal, self.options.tenant, self.options.queues)
 
-    def parts(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        return [Range(*piece) for stretch in stretches(start, end) for piece in self._pieces(*stretch)]
+    @property
+    def planner(self) -> Planner:
+        """Made when the driver first needs it: it asks the server what the token sees."""
+        if self._planner is None:
+            self._planner = planner_of(self.options, self._wanted)
+        return self._planner
 
-    def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Segments are sent whole: one that two tasks share is sent and unpacked twice."""
-        step = self.options.rows_per_partition
-        borders = self.options.journal.borders(start, stop) if is_long(start, stop, step) else ()
-        return ranges(start, stop, step, borders)
+    @property
+    def _wanted(self) -> Wanted:
+        options, of_messages = self.options, self.options.mode == MESSAGES
+        columns = event_columns(self.columns) if of_messages else self.columns
+        return Wanted(columns, options.tenant, options.queues, KINDS if of_messages else ())
+
+    def parts(self, start: Places, end: Places) -> list[InputPartition]:
+        return [Range(one.start, one.stop, one.shard) for one in self.planner.stretches(start, end)]
 
     def batches(self, part: Range) -> "Iterator[pa.RecordBatch]":
         """In the executor: the rows of one range."""
-        options = self.options
-        if options.mode == RANGES:
+        if self.options.mode == RANGES:
             yield part.as_row(self.columns)
             return
-        of_messages = options.mode == MESSAGES
-        columns = event_columns(self.columns) if of_messages else self.columns
-        wanted = Wanted(columns, options.tenant, options.queues, KINDS if of_messages else ())
-        lossy = not options.fail_on_data_loss
-        for batch in options.journal.read(part.start, part.stop, wanted, lossy=lossy):
-            rows = to_messages(batch, self.columns, hidden=bool(options.queues)) if of_messages else batch
+        of_messages, hidden = self.options.mode == MESSAGES, bool(self.options.queues)
+        for batch in self._read(part):
+            rows = to_messages(batch, self.columns, hidden=hidden) if of_messages else batch
             yield without_nulls(rows, self._whole) if self._whole else rows
 
-    def check_kept(self, start: Offsets, end: Offsets) -> None:
-        """Find out in the driver, in one sentence, rather than in a task's stack trace."""
-        spans = self.options.journal.spans()
-        for begin, _ in stretches(start, end):
-            oldest = spans[shard_of(begin)].oldest
-            if begin < oldest:
-                self._lose(f"offsets {begin} to {oldest - 1} are no longer kept; the oldest is {oldest}")
-
-    def _lose(self, sentence: str) -> None:
-        if self.options.fail_on_data_loss:
-            raise DataLoss(f"{sentence}. Set failOnDataLoss to false to go on without them")
-        log.warning("%s: they are skipped", sentence)
+    def _read(self, part: Range) -> "Iterator[pa.RecordBatch]":
+        journal, lossy = self.options.journal, not self.options.fail_on_data_loss
+        if isinstance(part.start, str) or isinstance(part.stop, str):
+            start, stop = str(part.start), str(part.stop)
+            return journal.read_positions(start, stop, self._wanted, shard=part.shard, lossy=lossy)
+        return journal.read(part.start, part.stop, self._wanted, lossy=lossy)
 
 
 def without_nulls(batch: "pa.RecordBatch", names: Set[str]) -> "pa.RecordBatch":
@@ -215,11 +213,7 @@ class BatchReader(JournalReader, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         self.check_source()
-        newest = newest_of(self.options.journal.spans())
-        start = self.options.start()
-        end = {shard: min(offset, newest[shard]) for shard, offset in self.options.stop().items()}
-        self.check_kept(start, end)
-        return self.parts(start, end)
+        return self.parts(self.planner.start(), self.planner.end())
 
     def read(self, partition: InputPartition) -> "Iterator[Any]":
         assert isinstance(partition, Range)
@@ -227,36 +221,36 @@ class BatchReader(JournalReader, DataSourceReader):
 
 
 class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads on from offsets to offsets."""
+    """Reads on from offsets to offsets, or from positions to positions."""
 
-    _initial: Offsets | None = None
-    _target: Offsets | None = None
-    _passed: Offsets | None = None
+    _initial: Places | None = None
+    _target: Places | None = None
+    _passed: Places | None = None
     """Where the cursor was put last."""
-    _checked = False
 
-    def initialOffset(self) -> Offsets:  # noqa: N802
+    def initialOffset(self) -> Places:  # noqa: N802
         """Spark asks more than once, and between two answers nothing may be lost: `latest` is where it was first."""
         if self._initial is None:
             self._check_once()
-            self._initial = self.options.start()
+            self._initial = self.planner.start()
             self._keep(self._initial)
-        return dict(self._initial)
+        return self._initial.copy()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         most = self.options.rows_per_batch
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._check_once()
         self._target = self.reportLatestOffset()
 
-    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+    def latestOffset(self, start: Places, limit: ReadLimit) -> Places:  # noqa: N802
         """Spark asks when it has committed everything up to `start`; of the last batch it says so in no other way."""
-        self._check_once()
         self._keep(start)
-        newest = self._target if self._target is not None else self._newest(start)
-        return advance(start, newest, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = self.planner.advance(start, self._target, most)
+        if end == start and self._target is None:
+            time.sleep(REST_S)
+        return end
 
     def _check_once(self) -> None:
         """When the stream begins, with or without a checkpoint; later a server that is away is waited for."""
@@ -264,27 +258,20 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
             self.check_source()
             self._checked = True
 
-    def _newest(self, start: Offsets) -> Offsets:
-        newest = self.reportLatestOffset()
-        if newest == start:
-            time.sleep(REST_S)
-        return newest
+    def reportLatestOffset(self) -> Places:  # noqa: N802
+        return self.planner.newest()
 
-    def reportLatestOffset(self) -> Offsets:  # noqa: N802
-        return newest_of(self.options.journal.spans())
-
-    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        self.check_kept(start, end)
+    def partitions(self, start: Places, end: Places) -> list[InputPartition]:
         return self.parts(start, end)
 
     def read(self, partition: InputPartition) -> "Iterator[Any]":
         assert isinstance(partition, Range)
         return self.batches(partition)
 
-    def commit(self, end: Offsets) -> None:
+    def commit(self, end: Places) -> None:
         """Comes when the next batch has begun: `latestOffset` knew before."""
 
-    def _keep(self, offsets: Offsets) -> None:
+    def _keep(self, offsets: Places) -> None:
         if self.options.cursor is not None and offsets != self._passed:
             advance_cursor(self.options.journal, self.options.cursor, offsets)
-            self._passed = dict(offsets)
+            self._passed = offsets.copy()

@@ -68,11 +68,12 @@ async def depths(catalog: Catalog, broker: Broker) -> list[Depth]:
     return [Depth(queue, counted[queue.key]) for queue in queues if queue.key in counted]
 
 
-def render(families: Iterable[Metric]) -> bytes:
-    """The text that Prometheus reads."""
+def render(families: Iterable[Metric], *, process: bool) -> bytes:
+    """The text that Prometheus reads, with the figures of the process or without them."""
     registry = CollectorRegistry()
     registry.register(_Given(families))
-    ProcessCollector(registry=registry)
+    if process:
+        ProcessCollector(registry=registry)
     return generate_latest(registry)
 
 
@@ -84,14 +85,18 @@ class _Given(Collector):
         return self._families
 
 
-def server_families(traffic: Traffic, store: Measured) -> Iterator[Metric]:
-    """What concerns the server as a whole: it names no tenant and no queue."""
+def state_families(store: Measured) -> Iterator[Metric]:
+    """What everybody may know: it does not depend on how much is sent."""
     build = GaugeMetricFamily("courier_build", "The version that runs.", labels=["version"])
     build.add_metric([__version__], 1)
     yield build
     yield GaugeMetricFamily(
         "courier_ready", "Whether the store takes writes.", value=int(store.unavailable_reason is None)
     )
+
+
+def server_families(traffic: Traffic, store: Measured) -> Iterator[Metric]:
+    """What concerns the server as a whole, and so tells how much all tenants together do."""
     yield from _requests(traffic)
     yield from _commits(store.metrics)
     yield _duties(store)

@@ -8,6 +8,7 @@ import msgspec
 
 from couriermq.auth.principal import Principal
 from couriermq.core.errors import CourierError
+from couriermq.core.numbers import Numbers
 from couriermq.web.decoding import decode
 from couriermq.web.errors import MalformedRequest
 from couriermq.web.proxies import Origin
@@ -124,6 +125,11 @@ class Call:
             return origin.prefix
         scheme = origin.scheme or ("https" if self.services.settings.tls_cert is not None else "http")
         return f"{scheme}://{host}{origin.prefix}"
+
+    @property
+    def numbers(self) -> Numbers:
+        """The view that the caller has of the store's numbers."""
+        return self.services.numbering.of(self.principal.tenant)
 
     def replace_headers(self, headers: Sequence[Header]) -> None:
         """Let handlers see other headers than those that were sent."""

@@ -46,13 +46,14 @@ class Pages:
         return Reply(503, body, (JSON_TYPE, (b"retry-after", b"1")))
 
     async def metrics(self, call: Call) -> Reply:
-        """Figures of the server for everybody; those of queues only for root, for they name tenants and queues."""
-        families = list(metrics.server_families(self._traffic, self._store))
-        queues = b""
-        if self._metrics_public or self._asked_by_root(call):
+        """Everybody sees whether the store works; figures are for root, because they count what all tenants do."""
+        families = list(metrics.state_families(self._store))
+        queues, full = b"", self._metrics_public or self._asked_by_root(call)
+        if full:
+            families += metrics.server_families(self._traffic, self._store)
             families.append(metrics.queue_count(call.services.catalog))
             queues = await self._queue_text(call.services)
-        text = await asyncio.to_thread(metrics.render, families)
+        text = await asyncio.to_thread(metrics.render, families, process=full)
         return Reply(200, text + queues, [(b"content-type", metrics.CONTENT_TYPE)])
 
     async def _queue_text(self, services: Services) -> bytes:

@@ -9,6 +9,7 @@ from couriermq.catalog import Catalog
 from couriermq.claims import Claims
 from couriermq.clock import Clock
 from couriermq.config import Settings
+from couriermq.core.numbers import Numbering
 from couriermq.core.receipts import Sealer
 from couriermq.delivery import Deliveries
 from couriermq.journal.cursors import Cursors
@@ -29,6 +30,8 @@ class Services(msgspec.Struct, frozen=True):
     clock: Clock
     sealer: Sealer
     """Seals refs to messages that were only looked at."""
+    numbering: Numbering
+    """Says which numbers each caller sees instead of the store's own."""
     settings: Settings
     deliveries: Deliveries
     history: History

@@ -222,6 +222,9 @@ class Growing(Journal):
     def reach(self) -> dict[str, Any]:
         return {}
 
+    def sees_offsets(self) -> bool:
+        return True
+
     def spans(self) -> dict[int, Span]:
         return {0: Span(0, next(self.grown))}
 

@@ -66,6 +66,7 @@ class Happening(msgspec.Struct, frozen=True, gc=False):
     principal: str
     queue_id: str | None = None
     listener_id: str | None = None
+    seq: int | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -274,7 +275,7 @@ def _message(past: Past, offset: int, event: Event, kind: str, *, listener_id: s
     message_id = event.message_id or ""
     return Happening(
         offset, event.at, kind, message_id, past.named.get(message_id, message_id), event.principal or "",
-        None if listener_id else event.queue_id, listener_id,
+        None if listener_id else event.queue_id, listener_id, event.seq,
     )  # fmt: skip
 
 

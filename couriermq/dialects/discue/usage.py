@@ -62,21 +62,23 @@ def _after(call: Call) -> tuple[int, int] | None:
     if not at or not event_id:
         return None
     instant = whole("startAfter", at, 0, 10**15, default=0)
-    offset = event_id.lstrip(PAD)
-    if not offset.isascii() or not offset.isdecimal() or len(offset) > 19:
+    number = event_id.lstrip(PAD)
+    known = number.isascii() and number.isdecimal() and len(number) <= 19
+    offset = call.numbers.true_offset(int(number)) if known else None
+    if offset is None:
         raise Invalid("startAfterId is not the id of an event", field="startAfterId")
-    return instant, int(offset)
+    return instant, offset
 
 
-def _event_id(offset: int) -> str:
-    """An id like every other, from which the place in the journal can be read."""
-    return str(offset).rjust(ID_CHARS, PAD)
+def _event_id(call: Call, offset: int) -> str:
+    """An id like every other, from which the server reads the place in the journal."""
+    return str(call.numbers.offset(offset)).rjust(ID_CHARS, PAD)
 
 
 def _write(call: Call, one: Happening, listener: Listener | None) -> dict[str, Json]:
     """A message's name is one of its attributes, so it is for those who may read the message."""
     written: dict[str, Json] = {
-        "id": _event_id(one.offset),
+        "id": _event_id(call, one.offset),
         "type": one.type,
         "stored_at": one.at,
         "client": {"id": tenant_of(call)},
@@ -86,7 +88,8 @@ def _write(call: Call, one: Happening, listener: Listener | None) -> dict[str, J
     queue = call.services.catalog.queue_of_id(queue_id) if queue_id else None
     noun = history.NOUNS[one.type]
     named = noun != "message" or rights.allows(call, rights.READ_MESSAGES, *(names_of(queue) if queue else ()))
-    written[noun] = _ref(one.subject_id, one.subject_name if named else one.subject_id)
+    subject_id = call.numbers.message_id(one.subject_id, one.seq) or ""
+    written[noun] = _ref(subject_id, one.subject_name if named and one.subject_name != one.subject_id else subject_id)
     if listener is not None:
         written["listener"] = _ref(listener.id, listener.name)
     if queue is not None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from couriermq.auth.principal import Principal
-from couriermq.core.errors import CourierError
+from couriermq.core.errors import CourierError, OffsetGone
 from couriermq.core.model import Json
 from couriermq.dialects.native import errors
 from couriermq.dialects.native.openapi import document
@@ -32,6 +32,8 @@ class Native:
         return principal
 
     def failure(self, error: CourierError, call: Call) -> Reply:
+        if isinstance(error, OffsetGone) and not call.principal.is_root:
+            return errors.failure(error, sentence=error.hidden_sentence)
         return errors.failure(error)
 
     def crash(self, call: Call) -> Reply:

@@ -17,16 +17,15 @@ PURGE_SECONDS = 30
 async def browse_messages(call: Call) -> Reply:
     queue = queue_for(call, Action.BROWSE)
     query = read_query(call, wire.BrowseQuery)
-    page = await call.services.broker.browse(
-        queue, where=wire.filter_of(query), limit=query.limit, after=query.after or None
-    )
-    return ok(messages.write_page(page, names_of_queues(call)))
+    after = call.numbers.true_cursor(query.after or None, field="after")
+    page = await call.services.broker.browse(queue, where=wire.filter_of(query), limit=query.limit, after=after)
+    return ok(messages.write_page(page, names_of_queues(call), call.numbers))
 
 
 async def read_message(call: Call) -> Reply:
     queue = queue_for(call, Action.BROWSE)
     message = await call.services.broker.read_message(queue, call.params["message"])
-    return ok(messages.write_message(message, names_of_queues(call)))
+    return ok(messages.write_message(message, names_of_queues(call), call.numbers.seq(message.seq)))
 
 
 async def cancel_message(call: Call) -> Reply:
@@ -57,15 +56,19 @@ def _written(purge: Purge) -> wire.Purge:
 
 async def remove_messages(call: Call) -> Reply:
     queue = queue_for(call, Action.MANAGE)
-    seqs = wire.check_seqs(read(wire.REMOVE, call.body).seqs)
-    return ok(wire.Removed(await call.services.broker.remove(queue, seqs, principal=call.principal.id)))
+    chosen = wire.check_seqs(read(wire.REMOVE, call.body).seqs)
+    shown = {seq: one for one in chosen if (seq := call.numbers.true_seq(one)) is not None}
+    removed = await call.services.broker.remove(queue, list(shown), principal=call.principal.id) if shown else ()
+    return ok(wire.Removed([shown[seq] for seq in removed]))
 
 
 async def move_messages(call: Call) -> Reply:
     queue = queue_for(call, Action.MANAGE)
     order = read(wire.MOVE, call.body)
     target = named_queue(call, queue.tenant, order.target, Action.SEND, Action.MANAGE, field="target")
-    count = await call.services.broker.move(queue, target, seqs=order.seqs, principal=call.principal.id)
+    count = await call.services.broker.move(
+        queue, target, seqs=_true_seqs(call, order.seqs), principal=call.principal.id
+    )
     return ok(wire.Count(count))
 
 
@@ -75,8 +78,15 @@ async def redrive_messages(call: Call) -> Reply:
     target = None
     if order.target is not None:
         target = named_queue(call, queue.tenant, order.target, Action.SEND, Action.MANAGE, field="target")
-    count = await call.services.broker.redrive(queue, seqs=order.seqs, target=target, principal=call.principal.id)
+    count = await call.services.broker.redrive(
+        queue, seqs=_true_seqs(call, order.seqs), target=target, principal=call.principal.id
+    )
     return ok(wire.Count(count))
+
+
+def _true_seqs(call: Call, seqs: list[int] | None) -> list[int] | None:
+    """The store's numbers of the messages that the caller has chosen; one that was never shown chooses nothing."""
+    return None if seqs is None else [call.numbers.true_seq(seq) or 0 for seq in seqs]
 
 
 OPERATIONS = (

@@ -55,7 +55,7 @@ async def read_claim(call: Call) -> Reply:
     first = await _read(call, queue, query, query.start)  # before the status: who may not read is told so
     if as_arrow:
         return Reply(200, _stream(call, queue, query, columns, first), (ARROW_TYPE,))
-    return ok(wire.write_held(first, names_of_queues(call)))
+    return ok(wire.write_held(first, names_of_queues(call), call.numbers))
 
 
 def _wants_arrow(call: Call, query: wire.ClaimQuery) -> bool:
@@ -78,7 +78,7 @@ async def _stream(
     start, stop = query.start, min(query.stop, part.count)
     while start < stop:
         if part.messages:
-            yield await asyncio.to_thread(wire.batch, part.messages, queue, columns)
+            yield await asyncio.to_thread(wire.batch, part.messages, queue, columns, call.numbers)
         start = min(start + READ_COUNT, stop) if part.next is None else part.next
         if start < stop:
             part = await _read(call, queue, query, start)

@@ -101,8 +101,11 @@ def problem_of(error: CourierError) -> Problem:
     )
 
 
-def failure(error: CourierError) -> Reply:
+def failure(error: CourierError, *, sentence: str | None = None) -> Reply:
+    """The answer to an error, with its own sentence or another one."""
     problem = problem_of(error)
+    if sentence is not None:
+        problem.detail = sentence
     headers: tuple[Header, ...] = (PROBLEM_TYPE,)
     if isinstance(error, core.TooManyRequests | core.StorageExceeded | core.Unavailable):
         headers += ((b"retry-after", b"%d" % max(1, -(-error.retry_after_ms // 1_000))),)

@@ -1,24 +1,27 @@
-"""The journal: every change there was, in order, as JSON or as an Arrow stream."""
+"""The journal: every change there was, in order, as JSON or as an Arrow stream.
 
-from collections.abc import AsyncIterator, Sequence
+Root reads by offset. A tenant reads by positions that it cannot count with, and its pages, batches and partitions end
+by the number of its own events: what other tenants do shows nowhere.
+"""
+
+from itertools import pairwise
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from couriermq.core.errors import CursorNotFound, Forbidden, Invalid, OffsetGone, TenantNotFound
-from couriermq.core.events import Entry
+from couriermq.core.errors import Forbidden, Invalid, OffsetGone, TenantNotFound
 from couriermq.core.limits import Room
 from couriermq.core.model import Action
 from couriermq.core.shards import shard_of
 from couriermq.dialects.native import limits
 from couriermq.dialects.native.access import journal_view
-from couriermq.dialects.native.operations import PREFIX, Operation, encode, gone, ok
+from couriermq.dialects.native.operations import PREFIX, Operation, encode, ok
 from couriermq.dialects.native.wire import events as wire
-from couriermq.dialects.native.wire.reading import read, read_query
-from couriermq.journal import arrow, segments
-from couriermq.journal.cursors import Cursor
+from couriermq.dialects.native.wire.reading import read_query
+from couriermq.journal import arrow, scan, segments, tenant_stream
 from couriermq.journal.schema import NAMES
 from couriermq.journal.selection import Selection
+from couriermq.journal.tenant_view import show_entries
 from couriermq.web.call import Call, Header, Reply
 from couriermq.web.errors import NotAcceptable
 
@@ -27,71 +30,145 @@ FIRST = "courier-first"
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """The offsets to read, `start` up to `stop`, and which of their events."""
+    """A part of the journal: offsets `start` up to `goal`, of which one call looks at those before `stop`.
+
+    Of the selected events it takes up to `limit`.
+    """
 
     start: int
     stop: int
+    goal: int
+    limit: int
     selection: Selection
 
 
 async def read_journal(call: Call) -> Reply:
-    _tenant_of(call, None)
+    tenant = _tenant_of(call, None)
     query = read_query(call, wire.JournalQuery)
-    history = call.services.history
-    spans = await history.spans()
-    shards = [wire.Shard(shard, span.oldest, span.next) for shard, span in enumerate(spans)]
-    if query.at is not UNSET:
-        for one in shards:
-            one.offset = max(one.oldest, await history.offset_at(query.at, one.shard))
+    history, numbers = call.services.history, call.numbers
+    if query.at is not UNSET and query.last is not UNSET:
+        raise Invalid("give at or last, not both", field="last")
+    shards = []
+    for shard, span in enumerate(await history.spans()):
+        written = wire.Shard(shard, numbers.position(span.oldest), numbers.position(span.next))
+        if query.at is not UNSET:
+            written.offset = numbers.position(max(span.oldest, await history.offset_at(query.at, shard)))
+        if query.last is not UNSET:
+            selection = Selection(tenant=tenant, view=journal_view(call))
+            start = max(span.oldest, span.next - limits.JSON_SCAN_COUNT)
+            offset = await scan.last_offset(history, selection, start=start, stop=span.next, count=query.last)
+            written.offset = numbers.position(offset)
+        shards.append(written)
     return ok(wire.Journal(shards[0].oldest, shards[0].next, shards, shards[0].offset))
 
 
 async def list_segments(call: Call) -> Reply:
-    _tenant_of(call, None)
+    if not call.principal.is_root:
+        raise Forbidden("list", "the segments of the archive; that needs the root credential")
     query = read_query(call, wire.SegmentsQuery)
-    span = await call.services.history.span(_shard_of(query.start))
-    start = span.oldest if query.start is UNSET else query.start
-    stop = span.next if query.stop is UNSET else query.stop
-    found = await call.services.history.segments(start=start, stop=stop)
+    start, stop = _asked(call, query.start, field="from"), _asked(call, query.stop, field="to")
+    span = await call.services.history.span(_shard_of(start))
+    found = await call.services.history.segments(
+        start=span.oldest if start is None else start, stop=span.next if stop is None else stop
+    )
     return ok(wire.SegmentList([wire.Segment(one.start, one.end) for one in found]))
+
+
+async def plan_reading(call: Call) -> Reply:
+    query = read_query(call, wire.PlanQuery)
+    selection = _selection(call, query, _tenant_of(call, query.tenant))
+    reading = await _reading(call, query, selection, limit=query.rows, scan_count=limits.ARROW_SCAN_COUNT)
+    tables = call.services.history.tables(
+        start=reading.start, stop=reading.stop, selection=selection, columns=["offset"], chunk=limits.BATCH_EVENT_COUNT
+    )
+    found = await tenant_stream.partitions(
+        tables, start=reading.start, stop=reading.goal, rows=query.rows, most=query.limit
+    )
+    places = [call.numbers.position(reading.start), *(call.numbers.position(one.stop) for one in found)]
+    written = [wire.Partition(*ends, one.count) for ends, one in zip(pairwise(places), found, strict=True)]
+    return ok(wire.Plan(written, places[-1], found[-1].stop >= reading.goal))
 
 
 async def read_events(call: Call) -> Reply:
     query = read_query(call, wire.EventsQuery)
-    selection = _selection(call, query, _tenant_of(call, query.tenant))
+    selection = msgspec.structs.replace(
+        _selection(call, query, _tenant_of(call, query.tenant)), arrivals=query.arrivals, bodies=query.bodies
+    )
     as_arrow = _wants_arrow(call, query)
     columns = _columns(query, as_arrow=as_arrow)
-    reading = await _reading(call, query, selection, limits.ARROW_EVENT_COUNT if as_arrow else limits.JSON_EVENT_COUNT)
-    if as_arrow:
+    most = limits.ARROW_EVENT_COUNT if as_arrow else limits.JSON_EVENT_COUNT
+    if query.limit > most:
+        raise Invalid(f"limit is {query.limit}; choose from 1 to {most} for this format", field="limit")
+    if call.numbers.is_plain:
+        reading = await _reading(call, query, selection, limit=query.limit, scan_count=query.limit)
+        if not as_arrow:
+            return ok(await _awaited(call, query, reading))
         _check_json_only(query)
         if columns is None and _takes_parquet(call, query) and (file := await _segment(call, reading)) is not None:
             return file
-        headers: tuple[Header, ...] = (ARROW_TYPE, (NEXT.encode(), b"%d" % reading.stop))
-        stream = call.services.history.stream(
-            start=reading.start,
-            stop=reading.stop,
-            selection=selection,
-            columns=columns,
-            chunk=limits.BATCH_EVENT_COUNT,
-        )
-        return Reply(200, stream, headers)
-    return ok(await _awaited(call, query, reading) if query.wait_ms else await _page(call, reading))
+        return _stream(call, reading, columns)
+    scan_count = limits.ARROW_SCAN_COUNT if as_arrow else limits.JSON_SCAN_COUNT
+    reading = await _reading(call, query, selection, limit=query.limit, scan_count=scan_count)
+    if not as_arrow:
+        return ok(await _awaited(call, query, reading))
+    _check_json_only(query)
+    return _tenant_stream(call, reading, columns)
 
 
 async def _awaited(call: Call, query: wire.EventsQuery, reading: Reading) -> wire.EventPage:
-    """A page with an event, as soon as there is one; without any after `wait_ms`, or if `limit` offsets hold none."""
-    end = reading.start + query.limit if query.stop is UNSET else min(reading.start + query.limit, query.stop)
-    page = wire.EventPage([], reading.start)
+    """A page, at once or, with `wait_ms`, as soon as there is an event; without any after that time.
+
+    Root's page also ends where `limit` offsets hold none.
+    """
+    if not query.wait_ms:
+        return await page_of(call, reading)
+    is_root, stop = call.numbers.is_plain, _asked(call, query.stop, field="to")
+    ends = [end for end in (reading.start + query.limit if is_root else None, stop) if end is not None]
+    end, page, reached = min(ends, default=None), wire.EventPage([], 0, False), reading.start
 
     async def look() -> bool:
-        nonlocal page
-        span = await call.services.history.span(shard_of(page.next))
-        stop = max(page.next, min(end, span.next))
-        page = await _page(call, Reading(page.next, stop, reading.selection))
-        return bool(page.events) or page.next >= end
+        nonlocal page, reached
+        scan_count = max(0, end - reached) if is_root and end is not None else limits.JSON_SCAN_COUNT
+        part = await reading_of(
+            call, reading.selection, start=reached, stop=stop, limit=query.limit, scan_count=scan_count
+        )
+        page, reached = await _found(call, part)
+        return bool(page.events) or (end is not None and reached >= end)
 
     await call.services.followers.wait(look, wait_ms=query.wait_ms, tenant=call.principal.tenant)
     return page
+
+
+def _check_json_only(query: wire.EventsQuery) -> None:
+    for field, given in (("arrivals", query.arrivals), ("bodies", not query.bodies), ("wait_ms", query.wait_ms)):
+        if given:
+            raise Invalid(f"{field} is for JSON; leave it out of a request for Arrow", field=field)
+
+
+def _stream(call: Call, reading: Reading, columns: list[str] | None) -> Reply:
+    stream = call.services.history.stream(
+        start=reading.start,
+        stop=reading.stop,
+        selection=reading.selection,
+        columns=columns,
+        chunk=limits.BATCH_EVENT_COUNT,
+    )
+    return Reply(200, stream, (ARROW_TYPE, (NEXT.encode(), b"%d" % reading.stop)))
+
+
+def _tenant_stream(call: Call, reading: Reading, columns: list[str] | None) -> Reply:
+    """The same for a tenant: where it ends is known, and said, at its end."""
+    tables = call.services.history.tables(
+        start=reading.start,
+        stop=reading.stop,
+        selection=reading.selection,
+        columns=tenant_stream.columns_for(columns),
+        chunk=limits.BATCH_EVENT_COUNT,
+    )
+    stream = tenant_stream.stream(
+        tables, call.numbers, start=reading.start, stop=reading.goal, limit=reading.limit, columns=columns
+    )
+    return Reply(200, stream, (ARROW_TYPE,))
 
 
 async def _segment(call: Call, reading: Reading) -> Reply | None:
@@ -110,21 +187,10 @@ def _takes_parquet(call: Call, query: wire.EventsQuery) -> bool:
     return query.format is None and segments.MEDIA_TYPE in (call.header(b"accept") or "").lower()
 
 
-def _selection(call: Call, query: wire.EventsQuery, tenant: str | None) -> Selection:
+def _selection(call: Call, query: wire.RangeQuery, tenant: str | None) -> Selection:
     return Selection(
-        tenant=tenant,
-        queues=frozenset(query.queues),
-        kinds=frozenset(query.kinds),
-        view=journal_view(call),
-        arrivals=query.arrivals,
-        bodies=query.bodies,
+        tenant=tenant, queues=frozenset(query.queues), kinds=frozenset(query.kinds), view=journal_view(call)
     )
-
-
-def _check_json_only(query: wire.EventsQuery) -> None:
-    for field, given in (("arrivals", query.arrivals), ("bodies", not query.bodies), ("wait_ms", query.wait_ms)):
-        if given:
-            raise Invalid(f"{field} is for JSON; leave it out of a request for Arrow", field=field)
 
 
 def _columns(query: wire.EventsQuery, *, as_arrow: bool) -> list[str] | None:
@@ -158,90 +224,58 @@ def _wants_arrow(call: Call, query: wire.EventsQuery) -> bool:
     raise NotAcceptable(f"application/json or {arrow.MEDIA_TYPE}")
 
 
-async def _reading(call: Call, query: wire.EventsQuery, selection: Selection, most: int) -> Reading:
-    if query.limit > most:
-        raise Invalid(f"limit is {query.limit}; choose from 1 to {most} for this format", field="limit")
-    span = await call.services.history.span(_shard_of(query.start))
-    start = span.oldest if query.start is UNSET else query.start
+async def _reading(call: Call, query: wire.RangeQuery, selection: Selection, *, limit: int, scan_count: int) -> Reading:
+    start, stop = _asked(call, query.start, field="from"), _asked(call, query.stop, field="to")
+    return await reading_of(call, selection, start=start, stop=stop, limit=limit, scan_count=scan_count)
+
+
+async def reading_of(
+    call: Call, selection: Selection, *, start: int | None, stop: int | None, limit: int, scan_count: int
+) -> Reading:
+    """What one call reads of the shard of `start`, or of the first one; raises OffsetGone."""
+    span = await call.services.history.span(_shard_of(start))
+    start = span.oldest if start is None else start
     if start < span.oldest:
         raise OffsetGone(start, span.oldest)
-    stop = min(start + query.limit, span.next if query.stop is UNSET else min(query.stop, span.next))
-    return Reading(start, max(start, stop), selection)
+    goal = max(start, span.next if stop is None else min(stop, span.next))
+    return Reading(start, min(goal, start + scan_count), goal, limit, selection)
 
 
-def _shard_of(start: int | UnsetType) -> int:
+def _asked(call: Call, position: str | UnsetType, *, field: str) -> int | None:
+    """The offset that the caller names, if it names one."""
+    return None if position is UNSET else call.numbers.true_position(position, field=field)
+
+
+def _shard_of(start: int | None) -> int:
     """The shard that an offset is of; the first one without."""
-    return 0 if start is UNSET else shard_of(start)
+    return 0 if start is None else shard_of(start)
 
 
-async def _page(call: Call, reading: Reading) -> wire.EventPage:
+async def page_of(call: Call, reading: Reading) -> wire.EventPage:
     """The events of a reading as far as they fit one response; the reader goes on with the first that does not."""
+    return (await _found(call, reading))[0]
+
+
+async def _found(call: Call, reading: Reading) -> tuple[wire.EventPage, int]:
+    """The page of a reading, and the offset that it reaches."""
     events: list[msgspec.Raw] = []
-    room = Room()
-    async for batch in _batches(call, reading):
-        for entry in batch:
-            written = encode(wire.write_event(entry))
+    room, numbers, reached = Room(), call.numbers, reading.start
+    async for found, looked_until in scan.chosen(
+        call.services.history, reading.selection, start=reading.start, stop=reading.stop, chunk=limits.BATCH_EVENT_COUNT
+    ):
+        entries, reached = found[: reading.limit - len(events)], looked_until
+        for entry, shown in zip(entries, show_entries(entries, numbers), strict=True):
+            written = encode(wire.write_event(shown))
             if not room.takes(len(written)):
-                return wire.EventPage(events, entry.offset)
+                return wire.EventPage(events, numbers.position(entry.offset), False), entry.offset
             events.append(msgspec.Raw(written))
-    return wire.EventPage(events, reading.stop)
+        if len(events) == reading.limit:
+            after = entries[-1].offset + 1
+            # A tenant must not see whether events of others follow.
+            return wire.EventPage(events, numbers.position(after), numbers.is_plain and after >= reading.goal), after
+    return wire.EventPage(events, numbers.position(reached), reached >= reading.goal), reached
 
 
-async def _batches(call: Call, reading: Reading) -> AsyncIterator[Sequence[Entry]]:
-    """The entries of a reading, so many at a time that others get their turn in between."""
-    offset = reading.start
-    while offset < reading.stop:
-        limit = min(limits.BATCH_EVENT_COUNT, reading.stop - offset)
-        entries = await call.services.history.read_events(start=offset, limit=limit)
-        if not entries:
-            return
-        offset = entries[-1].offset + 1
-        yield reading.selection.choose(entries)
-
-
-# -- cursors --------------------------------------------------------------------------------------------------
-
-
-async def list_cursors(call: Call) -> Reply:
-    _require_root(call)
-    return ok(wire.CursorList([_write_cursor(cursor) for cursor in call.services.cursors.all()]))
-
-
-async def advance_cursor(call: Call) -> Reply:
-    _require_root(call)
-    order = read(_ORDER, call.body)
-    span = await call.services.history.span(shard_of(order.offset))
-    if order.offset > span.next:
-        raise Invalid(f"offset is {order.offset}, but the journal ends at {span.next}", field="offset")
-    return ok(_write_cursor(await call.services.cursors.advance(_name_of(call), order.offset)))
-
-
-async def delete_cursor(call: Call) -> Reply:
-    _require_root(call)
-    await call.services.cursors.delete(call.params["cursor"])
-    return gone()
-
-
-def _name_of(call: Call) -> str:
-    name = call.params["cursor"]
-    if not 1 <= len(name) <= limits.NAME_CHARS:
-        raise Invalid(f"a cursor's name has 1 to {limits.NAME_CHARS} characters", field="cursor")
-    return name
-
-
-def _require_root(call: Call) -> None:
-    if not call.principal.is_root:
-        raise Forbidden("use", "cursors; that needs the root credential")
-
-
-def _write_cursor(cursor: Cursor) -> wire.Cursor:
-    return wire.Cursor(cursor.name, cursor.offset, cursor.changed_at)
-
-
-_ORDER = msgspec.json.Decoder(wire.CursorOrder)
-
-
-CURSOR = PREFIX + "/journal/cursors/{cursor}"
 ARROW_TYPE: Header = (b"content-type", arrow.MEDIA_TYPE.encode())
 PARQUET_TYPE: Header = (b"content-type", segments.MEDIA_TYPE.encode())
 
@@ -251,10 +285,13 @@ OPERATIONS = (
         path=PREFIX + "/journal",
         handler=read_journal,
         tag="Journal",
-        summary="Say which offsets can be read",
-        description="With `at`, an instant, the answer also has the `offset` of the first event from then on. A store"
-        " that is divided has a journal in each shard; the shard's number stands in the top bits of its offsets"
-        " (`shard * 2**45 + n`), and a read stays in the shard of its `from`.",
+        summary="Say what can be read",
+        description="Root gets offsets, any other caller positions: texts that go into `from` and `to` and that are new"
+        " ones each time. With `at`, an instant, the answer also has the `offset` (or position) of the first event from"
+        " then on; with `last`, a number, that from which on there are so many events that the caller may see, or the"
+        " last 100,000 of the store if they are not among these. A store that is divided has a journal in each shard;"
+        " the shard's number stands in the top bits of its offsets (`shard * 2**45 + n`), and a read stays in the shard"
+        " of its `from`.",
         needs="stats",
         query=wire.JournalQuery,
         gives={200: wire.Journal},
@@ -265,29 +302,43 @@ OPERATIONS = (
         handler=read_events,
         tag="Journal",
         summary="Read events in order",
-        description="Covers up to `limit` offsets from `from` on: at most 10,000 as JSON, 1,000,000 as an Arrow stream."
-        " Root sees the events of every tenant, or of the one it names; any other caller sees those of its own tenant"
-        " that are about queues of which it may read the stats, under their true offsets. Bodies, attributes and the"
-        " URLs of listeners are left out of queues that it may not browse, and the scopes of credentials unless it may"
-        " manage the tenant. `queue` (a name or an id) and `kind` choose among them and may be given again. With"
-        " `arrivals=true`, `queue` also chooses events that bring a message into it from another queue:"
-        " `dead_lettered`, `redriven` and `moved`. `bodies=false` leaves out the bodies of sent messages. With"
-        " `wait_ms`, an answer without events waits for the first one; it ends when the time is over, when `limit`"
-        " offsets hold none, or when the server stops. These three are for JSON;"
-        " `columns` names the columns of an Arrow stream, with commas between them. The header `Courier-Next` of an"
-        " Arrow stream is the `next` of the JSON answer. Root may accept Parquet beside Arrow: where most of a large"
-        " segment of the archive is asked for, all columns and all events, the answer is that segment's file, which may"
-        " begin before `from` and end after `Courier-Next`; `Courier-First` is the offset of its first row.",
+        description="Root sees the events of every tenant, or of the one it names, and `limit` is a number of offsets."
+        " Any other caller sees events of its own tenant about queues of which it may read the stats, and `limit` is a"
+        " number of those events; their `offset` and `seq` identify an event and a message, and have no order. At most"
+        " 10,000 as JSON, 1,000,000 as an Arrow stream. A page can have fewer events, or none, and more can follow:"
+        " read on from `next` until `at_end` is true. Bodies, attributes and the URLs of listeners are left out of"
+        " queues that the caller may not browse, and the scopes of credentials unless it may manage the tenant. `queue`"
+        " (a name or an id) and `kind` choose among the events and may be given again; `columns` names the columns of"
+        " an Arrow stream, with commas between them. Where an Arrow stream ends, root finds in `Courier-Next`."
+        " For any other caller each record batch has the key `courier-next` in its custom metadata, the position after"
+        " it; the last batch, which has no rows, also has `courier-at-end`, true or false. Root may accept Parquet"
+        " beside Arrow: where most of a large segment of the archive is asked for, all columns and all events, the"
+        " answer is that segment's file, which may begin before `from` and end after `Courier-Next`; `Courier-First` is"
+        " the offset of its first row.",
         needs="stats",
         query=wire.EventsQuery,
         gives={200: wire.Events},
         streams=(arrow.MEDIA_TYPE, segments.MEDIA_TYPE),
         answer_headers={
-            "Courier-Next": "The offset to go on from; with Arrow and Parquet only.",
+            "Courier-Next": "The offset to go on from; for root, with Arrow and Parquet only.",
             "Courier-First": "The offset of the first row; with Parquet only.",
         },
         fails=(TenantNotFound, OffsetGone, NotAcceptable),
-        waits=True,
+    ),
+    Operation(
+        method="GET",
+        path=PREFIX + "/journal/plan",
+        handler=plan_reading,
+        tag="Journal",
+        summary="Divide a part of the journal",
+        description="Gives partitions of `rows` events each, for tasks that read them at the same time, each with its"
+        " own `from` and `to`. It counts the events that a read with the same `tenant`, `queue` and `kind` would give."
+        " One call looks through at most 1,000,000 offsets and gives at most 1,000 partitions: go on from `next` until"
+        " `at_end` is true. The same `from` and `to` hold the same events each time.",
+        needs="stats",
+        query=wire.PlanQuery,
+        gives={200: wire.Plan},
+        fails=(TenantNotFound, OffsetGone),
     ),
     Operation(
         method="GET",
@@ -295,42 +346,10 @@ OPERATIONS = (
         handler=list_segments,
         tag="Journal",
         summary="List the segments of the archive",
-        description="Those that hold something of `from` up to `to`, in order: whoever divides a long read does so best"
-        " where segments end. A read need not know them, and events that no segment holds yet can be read as well.",
-        needs="stats",
+        description="Those that hold something of `from` up to `to`, in order: a long read is best divided where"
+        " segments end. A read need not know them, and events that no segment holds yet can be read as well.",
+        needs="root",
         query=wire.SegmentsQuery,
         gives={200: wire.SegmentList},
-    ),
-    Operation(
-        method="GET",
-        path=PREFIX + "/journal/cursors",
-        handler=list_cursors,
-        tag="Journal",
-        summary="List the cursors",
-        needs="root",
-        gives={200: wire.CursorList},
-    ),
-    Operation(
-        method="PUT",
-        path=CURSOR,
-        handler=advance_cursor,
-        tag="Journal",
-        summary="Make a cursor, or move it forward",
-        description="Events from the lowest cursor on are kept, whatever their age. A cursor never moves back: the"
-        " answer says where it stands.",
-        needs="root",
-        takes=wire.CursorOrder,
-        example={"offset": 1000},
-        gives={200: wire.Cursor},
-    ),
-    Operation(
-        method="DELETE",
-        path=CURSOR,
-        handler=delete_cursor,
-        tag="Journal",
-        summary="Forget a cursor, and let go of what it held",
-        needs="root",
-        gives={204: None},
-        fails=(CursorNotFound,),
     ),
 )

@@ -12,6 +12,12 @@ EVENT_COUNT = 1_000
 """Offsets that one answer covers when the caller does not say."""
 JSON_EVENT_COUNT = 10_000
 ARROW_EVENT_COUNT = 1_000_000
+JSON_SCAN_COUNT = 100_000
+"""Offsets that one call looks through for events to write as JSON."""
+ARROW_SCAN_COUNT = 1_000_000
+"""The same for Arrow, and for the partitions of a plan."""
+PARTITION_COUNT = 1_000
+"""The most partitions in one answer."""
 BATCH_EVENT_COUNT = 4_000
 """Events in one Arrow record batch: encoding them holds the event loop for a few milliseconds only."""
 

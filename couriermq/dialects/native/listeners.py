@@ -142,16 +142,18 @@ async def replay_deliveries(call: Call) -> Reply:
 async def list_deliveries(call: Call) -> Reply:
     listener = _listener_for(call, *READ_CONTENT)
     query = read_query(call, wire.LogQuery)
-    page = await call.services.deliveries.log_page(listener, limit=query.limit, before=query.before)
-    return ok(wire.write_log(page))
+    before = call.numbers.true_cursor(query.before, field="before")
+    page = await call.services.deliveries.log_page(listener, limit=query.limit, before=before)
+    return ok(wire.write_log(page, call.numbers))
 
 
 async def browse_dead_letters(call: Call) -> Reply:
     listener = _listener_for(call, Action.BROWSE)
     query = read_query(call, PageQuery)
     dead = call.services.catalog.dead_letters(listener)
-    page = await call.services.broker.browse(dead, limit=query.limit, after=query.after or None)
-    return ok(messages.write_page(page, names_of_queues(call)))
+    after = call.numbers.true_cursor(query.after or None, field="after")
+    page = await call.services.broker.browse(dead, limit=query.limit, after=after)
+    return ok(messages.write_page(page, names_of_queues(call), call.numbers))
 
 
 def _listener_for(call: Call, *actions: Action) -> Listener:

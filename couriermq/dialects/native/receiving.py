@@ -26,7 +26,7 @@ async def receive_messages(call: Call) -> Reply:
         wait_ms=order.wait_ms,
         group_limit=order.group_limit,
     )
-    return ok(messages.write_leases(leases, names_of_queues(call)))
+    return ok(messages.write_leases(leases, names_of_queues(call), call.numbers))
 
 
 async def ack_messages(call: Call) -> Reply:
@@ -52,15 +52,16 @@ async def settle_messages(call: Call) -> Reply:
     order = read(wire.SETTLE, call.body)
     chosen = [wire.settlement_of(item) for item in order.settlements]
     outcomes = await call.services.broker.settle(queue, chosen, principal=call.principal.id)
-    return ok(wire.write_settlements(outcomes))
+    return ok(wire.write_settlements(outcomes, call.numbers))
 
 
 async def _settle(call: Call, queue: Queue, order: wire.AckOrder, chosen: Sequence[Settlement]) -> Reply:
     """One receipt answers for itself, also when it fails; several answer one by one."""
     outcomes = await call.services.broker.settle(queue, chosen, principal=call.principal.id)
     if order.receipts is UNSET:
-        return ok(wire.write_settled(only(outcomes)))
-    return ok(wire.write_settlements(outcomes))
+        settled = only(outcomes)
+        return ok(wire.write_settled(settled, call.numbers.seq(settled.seq)))
+    return ok(wire.write_settlements(outcomes, call.numbers))
 
 
 RESULTS = Batch("SettleResults", (wire.Settled, messages.Failed))

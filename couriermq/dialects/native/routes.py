@@ -5,6 +5,7 @@ from couriermq.dialects.native import (
     browsing,
     claims,
     credentials,
+    cursors,
     exchanges,
     journal,
     listeners,
@@ -33,6 +34,7 @@ OPERATIONS = (
     *credentials.OPERATIONS,
     *stats.OPERATIONS,
     *journal.OPERATIONS,
+    *cursors.OPERATIONS,
     *audit.OPERATIONS,
     *shards.OPERATIONS,
 )

@@ -1,7 +1,6 @@
 """Messages on their way in: to a queue, or through an exchange."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
 
 from msgspec import UNSET
 
@@ -21,16 +20,19 @@ from couriermq.dialects.native.wire import messages as wire
 from couriermq.dialects.native.wire.reading import read
 from couriermq.web.call import Call, Reply
 
-T = TypeVar("T")
-
 
 async def send_messages(call: Call) -> Reply:
     queue = queue_for(call, Action.SEND)
     found = _drafts(call)
     broker, principal = call.services.broker, call.principal.id
     if isinstance(found, Draft):
-        return Reply(201, encode(await broker.send_one(queue, found, principal=principal)))
-    return await _batch(found, lambda drafts: broker.send(queue, drafts, principal=principal))
+        sent = await broker.send_one(queue, found, principal=principal)
+        return Reply(201, encode(sent if call.numbers.is_plain else wire.write_sent(sent, call.numbers)))
+
+    async def send(drafts: list[Draft]) -> Sequence[object]:
+        return wire.write_sent_batch(await broker.send(queue, drafts, principal=principal), call.numbers)
+
+    return await _batch(found, send)
 
 
 async def publish_messages(call: Call) -> Reply:
@@ -51,7 +53,7 @@ def _drafts(call: Call) -> Draft | Sequence[Draft | CourierError]:
 
 
 async def _batch(
-    items: Sequence[Draft | CourierError], send: Callable[[list[Draft]], Awaitable[Sequence[T | CourierError]]]
+    items: Sequence[Draft | CourierError], send: Callable[[list[Draft]], Awaitable[Sequence[object]]]
 ) -> Reply:
     """Send the items that could be read; the others answer for themselves."""
     drafts = [item for item in items if type(item) is Draft]

@@ -20,7 +20,7 @@ async def read_queue_stats(call: Call) -> Reply:
         raise Invalid(f"that would be more than {limits.STATS_COUNT} steps; choose longer ones", field="step")
     counters = await services.broker.counters(queue)
     course = await services.stats.of(queue, counters, start=start, end=end, step=query.step, now=now)
-    return ok(wire.write_stats(queue.name, query.step, course, now))
+    return ok(wire.write_stats(queue.name, query.step, wire.write_fresh(course.border, now, call.numbers), course))
 
 
 async def read_tenant_stats(call: Call) -> Reply:
@@ -30,7 +30,7 @@ async def read_tenant_stats(call: Call) -> Reply:
     queues = visible(call.principal, services.catalog.queues(tenant.id), Action.STATS)
     totals, border = await services.stats.totals(tenant.id, queues, start=start, end=end)
     written = {name: wire.QueueTotals(**counts) for name, counts in totals.items()}
-    return ok(wire.TenantStats(start=start, end=end, fresh=wire.write_fresh(border, now), queues=written))
+    return ok(wire.TenantStats(start=start, end=end, fresh=wire.write_fresh(border, now, call.numbers), queues=written))
 
 
 def _window(start: int | UnsetType, end: int | UnsetType, now: int) -> tuple[int, int]:

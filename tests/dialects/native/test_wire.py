@@ -142,14 +142,14 @@ def test_a_trace_that_is_not_well_formed_is_as_good_as_none() -> None:
 
 
 def test_a_body_that_is_utf8_is_written_as_text() -> None:
-    assert written(messages.write_message(message("grüße".encode()), lambda _: None)) == {
+    assert written(messages.write_message(message("grüße".encode()), lambda _: None, 7)) == {
         "seq": 7, "id": "m", "state": "ready", "body": "grüße", "content_type": "text/plain", "attributes": {},
         "attempts": 0, "sent_at": 1, "entered_at": 2, "due_at": 3, "discard_at": 4, "size": 7,
     }  # fmt: skip
 
 
 def test_any_other_body_is_written_as_base64() -> None:
-    shown = written(messages.write_message(message(b"\xff\x00"), lambda _: None))
+    shown = written(messages.write_message(message(b"\xff\x00"), lambda _: None, 1))
     assert isinstance(shown, dict)
     assert shown["body_base64"] == "/wA="
     assert "body" not in shown
@@ -157,7 +157,7 @@ def test_any_other_body_is_written_as_base64() -> None:
 
 def test_group_trace_and_death_are_written_where_there_are_any() -> None:
     death = Death(reason="attempts exhausted", source_queue="q1", attempts=3, died_at=9)
-    shown = written(messages.write_message(message(group="g", trace="t", death=death), {"q1": "orders"}.get))
+    shown = written(messages.write_message(message(group="g", trace="t", death=death), {"q1": "orders"}.get, 1))
     assert isinstance(shown, dict)
     assert (shown["group"], shown["trace"]) == ("g", "t")
     assert shown["death"] == {
@@ -221,7 +221,7 @@ def test_an_extension_says_for_how_long() -> None:
     ],
 )
 def test_a_result_says_only_what_there_is_to_say(settled: model.Settled, shown: object) -> None:
-    assert written(settlements.write_settled(settled)) == shown
+    assert written(settlements.write_settled(settled, 1)) == shown
 
 
 # -- queues ---------------------------------------------------------------------------------------------------

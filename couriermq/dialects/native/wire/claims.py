@@ -8,8 +8,9 @@ from msgspec import Meta
 
 from couriermq.core import limits, model
 from couriermq.core.errors import Invalid
+from couriermq.core.numbers import Numbers
 from couriermq.dialects.native import limits as ours
-from couriermq.dialects.native.wire.messages import Message, NameOf, write_message
+from couriermq.dialects.native.wire.messages import Message, NameOf, write_messages
 from couriermq.dialects.native.wire.reading import Order
 from couriermq.journal.schema import CLAIMED_COLUMNS, arrow_schema
 
@@ -99,8 +100,9 @@ def write_job(job: model.Job) -> Job:
     return Job(job.name, job.epoch, job.done, job.opened_at, [write_claim(claim) for claim in job.claims])
 
 
-def write_held(part: model.Slice, name_of: NameOf) -> HeldMessages:
-    held = [Held(position, write_message(message, name_of)) for position, message in part.messages]
+def write_held(part: model.Slice, name_of: NameOf, numbers: Numbers) -> HeldMessages:
+    messages = write_messages([message for _, message in part.messages], name_of, numbers)
+    held = [Held(position, message) for (position, _), message in zip(part.messages, messages, strict=True)]
     return HeldMessages(held, part.next)
 
 
@@ -122,7 +124,9 @@ def head(columns: tuple[str, ...]) -> bytes:
     return bytes(_schema(columns).serialize())
 
 
-def batch(found: Sequence[tuple[int, model.Message]], queue: model.Queue, columns: tuple[str, ...]) -> bytes:
+def batch(
+    found: Sequence[tuple[int, model.Message]], queue: model.Queue, columns: tuple[str, ...], numbers: Numbers
+) -> bytes:
     """The messages as one record batch of the stream."""
     import pyarrow as pa  # noqa: PLC0415
 
@@ -132,6 +136,8 @@ def batch(found: Sequence[tuple[int, model.Message]], queue: model.Queue, column
     for field in _schema(columns):
         if field.name == "position":
             values: list[object] = [position for position, _ in found]
+        elif field.name == "seq":
+            values = [*numbers.seqs([message.seq for message in messages])]
         elif field.name in same:
             values = [same[field.name]] * len(found)
         else:

@@ -13,31 +13,54 @@ from couriermq.dialects.native import limits
 from couriermq.dialects.native.wire.reading import Order
 
 Offset = Annotated[int, Meta(ge=0, le=limits.NUMBER)]
+Position = Annotated[
+    str,
+    Meta(
+        extra_json_schema={"anyOf": [{"type": "integer", "minimum": 0, "maximum": limits.NUMBER}, {"type": "string"}]}
+    ),
+]
+"""In a query: an offset of root's, or a position as a tenant got it."""
 
 
 class JournalQuery(Order):
-    """With an instant, the answer has the offset of the first event of that instant or later."""
+    """With `at` or `last`, the answer also has the position of an event.
+
+    That is the first event of that instant or later, or the last event but so many.
+    """
 
     at: Annotated[int, Meta(ge=0, le=limits.NUMBER)] | UnsetType = UNSET
+    last: Annotated[int, Meta(ge=1, le=limits.JSON_SCAN_COUNT)] | UnsetType = UNSET
 
 
 class SegmentsQuery(Order, rename={"start": "from", "stop": "to"}):
     """Of which offsets; they are of one shard, that of `from`."""
 
-    start: Offset | UnsetType = UNSET
-    stop: Offset | UnsetType = UNSET
+    start: Position | UnsetType = UNSET
+    stop: Position | UnsetType = UNSET
 
 
-class EventsQuery(Order, rename={"start": "from", "stop": "to", "queues": "queue", "kinds": "kind"}):
-    """Which offsets to read, for whom, and how to write them."""
+class RangeQuery(Order, rename={"start": "from", "stop": "to", "queues": "queue", "kinds": "kind"}):
+    """Which part of the journal, and which of its events."""
 
-    start: Offset | UnsetType = UNSET
-    stop: Offset | UnsetType = UNSET
-    limit: Annotated[int, Meta(ge=1, le=limits.ARROW_EVENT_COUNT)] = limits.EVENT_COUNT
+    start: Position | UnsetType = UNSET
+    stop: Position | UnsetType = UNSET
     tenant: str | None = None
-    format: Literal["json", "arrow"] | None = None
     queues: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+
+
+class PlanQuery(RangeQuery):
+    """Which part of the journal to divide, and how many events a partition has."""
+
+    rows: Annotated[int, Meta(ge=1, le=limits.NUMBER)] = limits.ARROW_EVENT_COUNT
+    limit: Annotated[int, Meta(ge=1, le=limits.PARTITION_COUNT)] = limits.PARTITION_COUNT
+
+
+class EventsQuery(RangeQuery):
+    """Which part of the journal to read, for whom, and how to write it."""
+
+    limit: Annotated[int, Meta(ge=1, le=limits.ARROW_EVENT_COUNT)] = limits.EVENT_COUNT
+    format: Literal["json", "arrow"] | None = None
     columns: str | None = None
     """Names with commas between them; for Arrow only."""
     arrivals: bool = False
@@ -47,29 +70,45 @@ class EventsQuery(Order, rename={"start": "from", "stop": "to", "queues": "queue
 
 
 class AuditQuery(Order, rename={"start": "from", "kinds": "kind"}):
-    """From which offset on, how many events at most, and of which kinds."""
+    """From which position on, how many events at most, and of which kinds."""
 
-    start: Offset | None = None
+    start: Position | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=limits.EVENT_COUNT)] = limits.EVENT_COUNT
     kinds: tuple[str, ...] = ()
 
 
 class Shard(msgspec.Struct):
-    """Offsets `oldest` up to, not including, `next` can be read of this shard."""
+    """Positions `oldest` up to, not including, `next` can be read of this shard."""
 
     shard: int
-    oldest: int
-    next: int
-    offset: int | UnsetType = UNSET
+    oldest: int | str
+    next: int | str
+    offset: int | str | UnsetType = UNSET
 
 
 class Journal(msgspec.Struct):
-    """Offsets `oldest` up to, not including, `next` can be read; of a divided store these are the first shard's."""
+    """Positions `oldest` up to, not including, `next` can be read; of a divided store these are the first shard's."""
 
-    oldest: int
-    next: int
+    oldest: int | str
+    next: int | str
     shards: list[Shard]
-    offset: int | UnsetType = UNSET
+    offset: int | str | UnsetType = UNSET
+
+
+class Partition(msgspec.Struct, rename={"start": "from", "stop": "to"}):
+    """A part of the journal that has `count` of the events that were asked for."""
+
+    start: int | str
+    stop: int | str
+    count: int
+
+
+class Plan(msgspec.Struct):
+    """Partitions that follow each other. `next` goes into `from`; `at_end` says that nothing is left to divide."""
+
+    partitions: list[Partition]
+    next: int | str
+    at_end: bool
 
 
 class Segment(msgspec.Struct):
@@ -115,17 +154,19 @@ class Event(msgspec.Struct, gc=False):
 
 
 class Events(msgspec.Struct):
-    """The events that were asked for. `next` goes into `from`; who gets his own `from` back has read everything."""
+    """The events that were asked for. `next` goes into `from`; `at_end` says that nothing newer is there now."""
 
     events: list[Event]
-    next: int
+    next: int | str
+    at_end: bool
 
 
 class EventPage(msgspec.Struct):
     """The same as `Events`, with each event encoded already."""
 
     events: list[msgspec.Raw]
-    next: int
+    next: int | str
+    at_end: bool
 
 
 def write_event(entry: Entry) -> Event:

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from couriermq.core import limits, model
 from couriermq.core.errors import Invalid
 from couriermq.core.model import ListenerSettings, ListenerState, Rule
+from couriermq.core.numbers import Numbers
 from couriermq.core.redaction import redacted_authorization, redacted_url
 from couriermq.delivery import DeliveryAttempt, Health, LogPage, Replayed
 from couriermq.delivery.checks import CONCURRENCY, NAME_CHARS, TIMEOUT_MS, WAIT_COUNT
@@ -245,8 +246,10 @@ def _write_secret(secret: model.Secret, *, reveal: bool) -> SigningSecret:
     )
 
 
-def write_log(page: LogPage) -> Deliveries:
-    return Deliveries(page.attempts, page.next)
+def write_log(page: LogPage, numbers: Numbers) -> Deliveries:
+    seqs = numbers.seqs([attempt.seq for attempt in page.attempts])
+    attempts = [msgspec.structs.replace(one, seq=seq) for one, seq in zip(page.attempts, seqs, strict=True)]
+    return Deliveries(attempts, numbers.cursor(page.next))
 
 
 __all__ = ["DeliveryAttempt", "Health", "Replayed"]

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from couriermq.core import limits, model
 from couriermq.core.errors import BatchTooLarge, CourierError, Invalid
 from couriermq.core.model import Attribute, Draft
+from couriermq.core.numbers import Numbers
 from couriermq.core.surrogates import has_half, json_attributes, json_text, storable_attributes, text_bytes
 from couriermq.dialects.native.errors import Problem, problem_of
 from couriermq.dialects.native.wire.reading import Order
@@ -223,19 +224,40 @@ def write_outcomes(outcomes: Sequence[object]) -> Results:
     return Results([Failed(problem_of(o)) if isinstance(o, CourierError) else o for o in outcomes])
 
 
-def write_leases(leases: Sequence[model.Lease], name_of: NameOf) -> Leases:
-    return Leases([Lease(lease.receipt, lease.expires_at, write_message(lease.message, name_of)) for lease in leases])
+def write_sent(sent: model.Sent, numbers: Numbers) -> Sent:
+    return Sent(numbers.seq(sent.seq), sent.id, sent.duplicate)
 
 
-def write_page(page: model.Page, name_of: NameOf) -> Messages:
-    return Messages([write_message(message, name_of) for message in page.messages], page.next)
+def write_sent_batch(
+    outcomes: Sequence[model.Sent | CourierError], numbers: Numbers
+) -> Sequence[model.Sent | Sent | CourierError]:
+    """The outcomes with the numbers that the caller sees."""
+    if numbers.is_plain:
+        return outcomes
+    seqs = iter(numbers.seqs([o.seq for o in outcomes if isinstance(o, model.Sent)]))
+    return [Sent(next(seqs), o.id, o.duplicate) if isinstance(o, model.Sent) else o for o in outcomes]
 
 
-def write_message(message: model.Message, name_of: NameOf) -> Message:
+def write_leases(leases: Sequence[model.Lease], name_of: NameOf, numbers: Numbers) -> Leases:
+    messages = write_messages([lease.message for lease in leases], name_of, numbers)
+    return Leases([Lease(lease.receipt, lease.expires_at, m) for lease, m in zip(leases, messages, strict=True)])
+
+
+def write_page(page: model.Page, name_of: NameOf, numbers: Numbers) -> Messages:
+    return Messages(write_messages(page.messages, name_of, numbers), numbers.cursor(page.next))
+
+
+def write_messages(messages: Sequence[model.Message], name_of: NameOf, numbers: Numbers) -> list[Message]:
+    seqs = numbers.seqs([message.seq for message in messages])
+    return [write_message(message, name_of, seq) for message, seq in zip(messages, seqs, strict=True)]
+
+
+def write_message(message: model.Message, name_of: NameOf, seq: int) -> Message:
+    """The message under the `seq` that the caller sees."""
     body = message.body
     text = json_text(body)
     return Message(
-        message.seq,
+        seq,
         message.id,
         STATES[message.state],
         message.content_type,

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from couriermq.core import limits, model
 from couriermq.core.errors import CourierError, Invalid
+from couriermq.core.numbers import Numbers
 from couriermq.dialects.native import limits as ours
 from couriermq.dialects.native.errors import problem_of
 from couriermq.dialects.native.wire.messages import Batch, Duration, Failed, Results
@@ -105,14 +106,18 @@ def settlement_of(item: AckItem | ReleaseItem | ExtendItem) -> model.Settlement:
             return model.Extend(item.receipt, item.lease_ms)
 
 
-def write_settled(settled: model.Settled) -> Settled:
+def write_settled(settled: model.Settled, seq: int) -> Settled:
+    """What was settled, under the `seq` that the caller sees."""
     return Settled(
-        settled.seq,
+        seq,
         settled.id,
         UNSET if settled.expires_at is None else settled.expires_at,
         True if settled.dead else UNSET,
     )
 
 
-def write_settlements(outcomes: Sequence[model.Settled | CourierError]) -> Results:
-    return Results([Failed(problem_of(o)) if isinstance(o, CourierError) else write_settled(o) for o in outcomes])
+def write_settlements(outcomes: Sequence[model.Settled | CourierError], numbers: Numbers) -> Results:
+    seqs = iter(numbers.seqs([o.seq for o in outcomes if isinstance(o, model.Settled)]))
+    return Results(
+        [Failed(problem_of(o)) if isinstance(o, CourierError) else write_settled(o, next(seqs)) for o in outcomes]
+    )

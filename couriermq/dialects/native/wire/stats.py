@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from couriermq.core.model import HOUR, MINUTE
+from couriermq.core.numbers import Numbers
 from couriermq.dialects.native import limits
 from couriermq.dialects.native.wire.reading import Order
 from couriermq.lake.border import Border
@@ -25,7 +26,7 @@ class StatsQuery(Order, rename={"start": "from", "end": "to"}):
 class Fresh(msgspec.Struct):
     """Before `tables_until` the figures are from the lake's tables (null: there are none), later ones from the journal.
 
-    `tables_offset` is the journal's offset up to which the tables go.
+    `tables_offset` is the journal's offset up to which the tables go; only root sees it.
     """
 
     until: int
@@ -97,14 +98,14 @@ class TenantStats(msgspec.Struct):
     queues: dict[str, QueueTotals]
 
 
-def write_fresh(border: Border | None, now: int) -> Fresh:
+def write_fresh(border: Border | None, now: int, numbers: Numbers) -> Fresh:
     if border is None:
         return Fresh(now, None, None)
-    return Fresh(now, border.at, max(border.fresh.offsets.values()))
+    return Fresh(now, border.at, max(border.fresh.offsets.values()) if numbers.is_plain else None)
 
 
-def write_stats(queue: str, step_ms: int, course: Course, now: int) -> QueueStats:
-    return QueueStats(queue, step_ms, write_fresh(course.border, now), [_point(step) for step in course.steps])
+def write_stats(queue: str, step_ms: int, fresh: Fresh, course: Course) -> QueueStats:
+    return QueueStats(queue, step_ms, fresh, [_point(step) for step in course.steps])
 
 
 def _point(step: Step) -> StatsPoint:
