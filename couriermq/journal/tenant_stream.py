@@ -44,7 +44,10 @@ def columns_for(columns: Sequence[str] | None) -> list[str]:
 async def stream(
     tables: "Tables", numbers: Numbers, *, start: int, stop: int, limit: int, columns: Sequence[str] | None
 ) -> AsyncIterator[bytes]:
-    """Up to `limit` events of the tables, which cover offsets from `start` on; the range ends at `stop`."""
+    """Up to `limit` events of the tables, which cover offsets from `start` on; the range ends at `stop`.
+
+    A stream that has `limit` events does not say whether it has reached the end: events of others may follow.
+    """
     writer = await asyncio.to_thread(arrow.StreamWriter, columns)
     rest, reached, left = None, start, limit
     async for table, looked_until in tables:
@@ -58,7 +61,7 @@ async def stream(
             break
     if left and rest is not None and rest.num_rows:
         yield await asyncio.to_thread(_write, writer, rest, numbers)
-    metadata = {NEXT: str(numbers.position(reached)), AT_END: "true" if reached >= stop else "false"}
+    metadata = {NEXT: str(numbers.position(reached)), AT_END: "true" if left and reached >= stop else "false"}
     yield writer.write(arrow.table([], columns or NAMES), metadata)
     yield writer.close()
 

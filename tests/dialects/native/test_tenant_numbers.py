@@ -275,6 +275,19 @@ async def test_a_page_has_as_many_of_the_tenants_events_as_were_asked_for(root: 
     assert again["events"] == rest["events"]
 
 
+@pytest.mark.parametrize("form", ["json", "arrow"])
+async def test_a_full_page_does_not_tell_whether_others_have_written_since(
+    root: Tenant, acme: Tenant, form: str
+) -> None:
+    queue = await acme.queue("orders")
+    await queue.send()
+    for count in (0, 5):
+        await noise(root, count)
+        answer = await acme.call("GET", f"{EVENTS}?kind=sent&limit=1&format={form}")
+        at_end = answer.json()["at_end"] if form == "json" else batches(answer)[-1][1][b"courier-at-end"] == b"true"
+        assert at_end is False
+
+
 async def test_a_long_search_goes_on_with_the_next_call(
     root: Tenant, acme: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
