@@ -227,6 +227,7 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
     _target: Places | None = None
     _passed: Places | None = None
     """Where the cursor was put last."""
+    _checked = False
 
     def initialOffset(self) -> Places:  # noqa: N802
         """Spark asks more than once, and between two answers nothing may be lost: `latest` is where it was first."""
@@ -241,10 +242,12 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._check_once()
         self._target = self.reportLatestOffset()
 
     def latestOffset(self, start: Places, limit: ReadLimit) -> Places:  # noqa: N802
         """Spark asks when it has committed everything up to `start`; of the last batch it says so in no other way."""
+        self._check_once()
         self._keep(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = self.planner.advance(start, self._target, most)

@@ -202,10 +202,10 @@ def test_a_position_that_is_gone_ends_the_query_or_is_skipped_as_told(shop: Shop
     class Lost(Journal):
         """A journal whose server has forgotten a position."""
 
-        def ask(self, method: str, path: str, body: bytes | None = None, media: str = "") -> dict[str, Any]:
+        def ask(self, method: str, path: str, *rest: Any, **options: Any) -> dict[str, Any]:
             if f"from={forgotten}" in path:
                 raise DataLoss("the position is no longer kept")
-            return super().ask(method, path)
+            return super().ask(method, path, *rest, **options)
 
     forgotten = shop.journal.ends()[0].oldest
     shop.send(1, 2)
