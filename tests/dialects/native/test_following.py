@@ -22,9 +22,9 @@ async def root(tmp_path: Path) -> AsyncIterator[Tenant]:
         yield tenant
 
 
-async def end(tenant: Tenant) -> int:
-    following: int = (await tenant.ask("GET", f"{PREFIX}/journal"))["next"]
-    return following
+async def end(tenant: Tenant) -> Any:
+    """An offset for root, a position for any other caller."""
+    return (await tenant.ask("GET", f"{PREFIX}/journal"))["next"]
 
 
 async def waiting(tenant: Tenant, query: str, *, count: int = 1) -> "asyncio.Task[Any]":
@@ -74,7 +74,7 @@ async def test_a_wait_that_is_over_is_answered_without_events_and_with_the_place
     start = await end(root)
     reader = await waiting(root, f"from={start}&queue=orders&wait_ms=20000")
     await other.send("not ours")
-    assert await eventually(lambda: _after(root, reader, ms=1_000)) == {"events": [], "next": start + 1}
+    assert await eventually(lambda: _after(root, reader, ms=1_000)) == {"events": [], "next": start + 1, "at_end": True}
 
 
 async def test_a_wait_ends_when_limit_offsets_hold_nothing_for_the_reader(root: Tenant) -> None:
@@ -83,10 +83,11 @@ async def test_a_wait_ends_when_limit_offsets_hold_nothing_for_the_reader(root: 
     for _ in range(3):
         await other.send("not ours")
     page = await root.ask("GET", f"{EVENTS}?from={start}&queue=orders&limit=2&wait_ms=20000")
-    assert page == {"events": [], "next": start + 2}
+    assert page == {"events": [], "next": start + 2, "at_end": False}
     assert await root.ask("GET", f"{EVENTS}?from={start}&queue=orders&to={start + 3}&wait_ms=20000") == {
         "events": [],
         "next": start + 3,
+        "at_end": True,
     }
 
 
@@ -94,8 +95,12 @@ async def test_a_stopping_server_answers_its_readers_at_once(root: Tenant) -> No
     start = await end(root)
     reader = await waiting(root, f"from={start}&wait_ms=60000")
     root.app.services.followers.close()
-    assert await reader == {"events": [], "next": start}
-    assert await root.ask("GET", f"{EVENTS}?from={start}&wait_ms=60000") == {"events": [], "next": start}
+    assert await reader == {"events": [], "next": start, "at_end": True}
+    assert await root.ask("GET", f"{EVENTS}?from={start}&wait_ms=60000") == {
+        "events": [],
+        "next": start,
+        "at_end": True,
+    }
 
 
 @pytest.mark.parametrize("limit", ["MOST", "MOST_EACH"])
@@ -107,7 +112,7 @@ async def test_only_so_many_readers_wait_at_once(root: Tenant, limit: str, monke
     refused = await root.call("GET", f"{EVENTS}?{query}")
     assert (refused.status, refused.headers["retry-after"]) == (429, "1")
     root.app.services.followers.close()
-    assert await asyncio.gather(*readers) == [{"events": [], "next": start}] * 2
+    assert await asyncio.gather(*readers) == [{"events": [], "next": start, "at_end": True}] * 2
 
 
 async def test_a_reader_that_goes_away_leaves_its_place(root: Tenant) -> None:
@@ -142,19 +147,19 @@ async def test_a_reader_of_a_queue_sees_what_comes_into_it_by_dying_redrive_and_
 async def test_a_credential_of_the_target_sees_the_arrival_but_not_the_queue_it_came_from(root: Tenant) -> None:
     await root.queue("failed")
     orders = await root.queue("orders", max_attempts=1, dead_letter_queue="failed")
-    start = await end(root)
     watcher = await root.with_scopes(("stats", ["failed"]))
+    position = await end(watcher)
     await orders.send("secret", id="m1")
     lease = await orders.receive_one()
     await orders.ask("POST", "/release", {"receipt": lease["receipt"]})
-    found = (await watcher.ask("GET", f"{EVENTS}?from={start}&queue=failed&arrivals=true"))["events"]
+    found = (await watcher.ask("GET", f"{EVENTS}?from={position}&queue=failed&arrivals=true"))["events"]
     assert [(event["kind"], event["message_id"], event["queue"], event["queue_id"]) for event in found] == [
         ("dead_lettered", "m1", None, None)
     ]
     assert found[0]["detail"]["target"] == "failed"
-    assert (await watcher.ask("GET", f"{EVENTS}?from={start}&queue=failed"))["events"] == []
+    assert (await watcher.ask("GET", f"{EVENTS}?from={position}&queue=failed"))["events"] == []
     stranger = await root.with_scopes(("stats", ["other"]))
-    assert (await stranger.ask("GET", f"{EVENTS}?from={start}&arrivals=true"))["events"] == []
+    assert (await stranger.ask("GET", f"{EVENTS}?arrivals=true"))["events"] == []
 
 
 async def test_a_reader_may_do_without_bodies(root: Tenant) -> None:
@@ -181,3 +186,20 @@ async def test_a_reader_may_do_without_bodies(root: Tenant) -> None:
 async def test_a_wait_or_a_choice_that_cannot_be_is_refused(root: Tenant, query: str, field: str) -> None:
     problem = await root.refused("GET", f"{EVENTS}?{query}")
     assert (problem["status"], problem["field"]) == (400, field)
+
+
+async def test_a_tenant_waits_for_its_own_events_and_goes_on_by_position(root: Tenant) -> None:
+    await root.ask("POST", f"{PREFIX}/tenants", {"id": "acme"})
+    acme = await Tenant(root.app, "acme").with_scopes(("stats", ("*",)), ("manage", ("*",)), ("send", ("*",)))
+    orders, other = await acme.queue("orders"), await root.queue("other")
+    start = (await acme.ask("GET", f"{PREFIX}/journal"))["next"]
+    reader = await waiting(acme, f"from={start}&limit=1&wait_ms=20000")
+    await other.send("not ours")
+    await asyncio.sleep(0.01)
+    assert not reader.done()
+    await orders.send("ours")
+    page = await eventually(lambda: _after(root, reader, ms=followers.PAUSE_MS))
+    assert [event["kind"] for event in page["events"]] == ["sent"]
+    again = await waiting(acme, f"from={page['next']}&wait_ms=1000")
+    rest = await eventually(lambda: _after(root, again, ms=1_000))
+    assert (rest["events"], rest["at_end"]) == ([], True)
