@@ -215,9 +215,9 @@ class BatchReader(JournalReader, DataSourceReader):
         self.check_source()
         return self.parts(self.planner.start(), self.planner.end())
 
-    def read(self, partition: InputPartition) -> "Iterator[Any]":
-        assert isinstance(partition, Range)
-        return self.batches(partition)
+    def read(self, partition: InputPartition | None) -> "Iterator[Any]":
+        """Spark calls it without a partition where there are none."""
+        return self.batches(partition) if isinstance(partition, Range) else iter(())
 
 
 class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
