@@ -57,7 +57,7 @@ async def test_a_queue_gets_one_consumer(nodes: list[InProcess]) -> None:
     path = f"{QUEUES}/{made['queue_id']}/consumers"
     order = {"type": "http_pull", "dead_letter_queue": "dead"}
     for _ in range(ROUNDS):
-        won = only_success(await together(*(node.post(path, order) for node in nodes)), 409)
+        won = only_success(await together(*(node.post(path, order) for node in nodes)), 400)
         consumer_id = won.json()["result"]["consumer_id"]
         for node in nodes:
             assert (await read(node, f"{path}/{consumer_id}"))["result"]["consumer_id"] == consumer_id

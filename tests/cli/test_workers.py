@@ -29,7 +29,7 @@ def test_a_worker_from_its_attachment_to_its_end(courier: Courier) -> None:
 def test_an_address_of_this_machine_must_be_allowed(courier: Courier) -> None:
     refused = courier("workers", "attach", "shop", "http://127.0.0.1:8787/")
     assert refused.code == 1
-    assert "delivery_allow" in refused.err
+    assert "COURIER_DELIVERY_ALLOW=127.0.0.0/8" in refused.err
 
 
 def test_the_bridge_is_printed_or_written(courier: Courier, tmp_path: Path) -> None:

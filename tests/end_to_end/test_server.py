@@ -56,7 +56,7 @@ def found(pattern: str, text: str) -> str:
 
 
 def sample(server: ServerProcess, name: str) -> float:
-    text = requests.get(f"{server.url}/metrics", timeout=10).text
+    text = server.session.get(f"{server.url}/metrics", timeout=10).text
     return float(found(rf"^{name} (\S+)$", text))
 
 

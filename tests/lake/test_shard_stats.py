@@ -79,7 +79,7 @@ async def sums(app: InProcess) -> dict[str, Any]:
     now = app.clock.now()
     native = await ask(app, f"{T}/queues/orders/stats?from={NOON}&to={now + 1}")
     whole = await ask(app, f"{T}/stats?from={NOON}&to={now + 1}")
-    anypoint = await ask(app, f"{ANYPOINT}/regions/us-east-1/queues/orders?{window(NOON, now, 60)}")
+    anypoint = await ask(app, f"{ANYPOINT}/regions/us-east-1/queues/orders?{window(NOON, now + MINUTE, 60)}")
     usage = await ask(app, f"{ANYPOINT}?{window(NOON, now, '1day')}")
     discue = (await Organization(app).get("/stats/messages"))["aggregated_api_usage_events"]["last_24_hours"]
     return {

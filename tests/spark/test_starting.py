@@ -188,4 +188,5 @@ def test_streams_of_a_session_are_followed_by_forks(spark: SparkSession, server:
 def test_this_process_keeps_its_own_python(spark: SparkSession) -> None:
     assert spark._jvm is not None
     assert spark._jvm.System.getenv(starting.STARTER) == starting._starter().name
-    assert not {"PYSPARK_DRIVER_PYTHON", starting.STARTER} & set(os.environ)
+    assert starting.STARTER not in os.environ
+    assert os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable) == sys.executable

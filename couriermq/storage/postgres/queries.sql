@@ -555,10 +555,10 @@ DELETE FROM claim_part WHERE queue = :queue AND job = :job AND number = :number 
 -- name: claimed_messages
 -- Of the named messages, in this order, those that are still held by a claim: about `budget` bytes of them.
 SELECT {whole} FROM (
-    SELECT message.*, sum(octet_length(content)) OVER (ORDER BY place) - octet_length(content) AS before
-    FROM unnest((:seqs)::bigint[]) WITH ORDINALITY AS named (number, place) JOIN message ON seq = number
-    WHERE queue = :queue AND state = 2 AND due_at = :due_at
-) AS held WHERE before < :budget ORDER BY before;
+    SELECT *, sum(octet_length(content)) OVER (ORDER BY array_position((:seqs)::bigint[], seq)) - octet_length(content)
+        AS before
+    FROM message WHERE seq = ANY ((:seqs)::bigint[]) AND queue = :queue AND state = 2 AND due_at = :due_at
+) AS claimed WHERE before < :budget ORDER BY before;
 
 -- name: forget_claim_parts
 DELETE FROM claim_part WHERE queue = :queue;
