@@ -27,7 +27,11 @@ Detail = dict[str, Json]
 
 
 class Run(msgspec.Struct, array_like=True, gc=False):
-    """Stored in this order: append new fields, never reorder. `bodies` is empty where no event has one."""
+    """Stored in this order: append new fields, never reorder. `bodies` is empty where no event has one.
+
+    `private` is set where the queue does not archive bodies: the store keeps the bodies and these details while
+    messages wait, and readers of the journal see neither (see `blanked`).
+    """
 
     kind: str
     tenant: str
@@ -41,6 +45,7 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     attempts: list[int | None]
     sizes: list[int | None]
     bodies: list[bytes | None]
+    private: Detail | None = None
 
     def __len__(self) -> int:
         return len(self.ats)
@@ -61,6 +66,10 @@ class Run(msgspec.Struct, array_like=True, gc=False):
         self.sizes.append(size)
         if body is not None:
             self.bodies.append(body)
+
+    @property
+    def body_bytes(self) -> int:
+        return sum([len(body) for body in self.bodies if body is not None])
 
     @property
     def is_whole(self) -> bool:
@@ -251,6 +260,36 @@ def join_runs(runs: Sequence[bytes]) -> bytes:
 
 def _array(count: int) -> bytes:
     return b"\xdc" + count.to_bytes(2, "big")
+
+
+def pack_runs(runs: Sequence[Run]) -> bytes:
+    """The runs of one row of the journal."""
+    return _pack(runs)
+
+
+def split_rows(runs: Iterable[Run], *, most_events: int, most_bytes: int) -> Iterator[list[Run]]:
+    """Runs as the rows of the journal that hold them; a run that is too large for its company has a row of its own."""
+    row: list[Run] = []
+    count = size = 0
+    for run in runs:
+        weight = run.body_bytes
+        if row and (count + len(run) > most_events or size + weight > most_bytes):
+            yield row
+            row, count, size = [], 0, 0
+        row.append(run)
+        count += len(run)
+        size += weight
+    if row:
+        yield row
+
+
+def blanked(packed: bytes) -> bytes:
+    """The same events without what readers of the journal do not see."""
+    runs = unpack_runs(packed)
+    for run in runs:
+        if run.private is not None:
+            run.bodies, run.private = [], None
+    return _pack(runs)
 
 
 def unpack_runs(packed: bytes) -> list[Run]:

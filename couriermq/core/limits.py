@@ -60,6 +60,10 @@ class Room:
         self._left = limit
         self._is_empty = True
 
+    def has(self, size: int) -> bool:
+        """Whether items of this size together would fit."""
+        return size <= self._left
+
     def takes(self, size: int) -> bool:
         """Whether an item fits; if so, its bytes are used. After the first refusal nothing fits any more."""
         if size > self._left and not self._is_empty:

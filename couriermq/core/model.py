@@ -235,6 +235,20 @@ class Draft(msgspec.Struct, kw_only=True, gc=False):
     """Whether Courier has made the id, so that no other message has it."""
 
 
+class Parcel(msgspec.Struct, frozen=True, gc=False):
+    """A draft on its way into a queue.
+
+    `copy_of` is the index of an earlier parcel that this one copies to a listener. A copy is not made of a parcel that
+    was dropped or refused. Where the original's queue keeps no delivered messages, it leaves with its last copy.
+    A parcel that is named `once` is a duplicate when one of that name has come into the queue a short while before.
+    """
+
+    queue: Queue
+    draft: Draft
+    copy_of: int | None = None
+    once: str | None = None
+
+
 class Sent(msgspec.Struct, frozen=True, gc=False):
     """The message is on disk; a duplicate names the message that was kept instead."""
 

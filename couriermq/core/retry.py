@@ -22,6 +22,8 @@ class Expired(msgspec.Struct, frozen=True, gc=False):
 
 
 EXHAUSTED = Dead("attempts exhausted")
+TOO_OLD = "retention"
+"""The reason of a message that was discarded because of its age."""
 
 
 def after_failure(

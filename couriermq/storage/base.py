@@ -14,23 +14,26 @@ import msgspec
 from couriermq.core.chronicle import Commit
 from couriermq.core.errors import CourierError
 from couriermq.core.events import Entry, Event
+from couriermq.core.lifecycle.browse import Filter
+from couriermq.core.lifecycle.cursor import Moved
 from couriermq.core.model import (
     Claim,
     Counters,
-    Draft,
     Job,
     Lease,
     Message,
     Page,
+    Parcel,
     Publication,
     Queue,
     Sent,
     Settled,
     Settlement,
     Slice,
-    State,
 )
 from couriermq.core.sharding import Relocation, Shard, ShardFigures
+
+__all__ = ["Filter", "Moved", "Parcel"]  # nouns of the core that the Store protocol speaks of
 
 SWEEP_COUNT = 200
 """Messages of a deleted queue that one step removes."""
@@ -65,20 +68,6 @@ class Signals(Protocol):
         """This node holds other duties than before."""
 
 
-class Parcel(msgspec.Struct, frozen=True, gc=False):
-    """A draft on its way into a queue.
-
-    `copy_of` is the index of an earlier parcel that this one copies to a listener. A copy is not made of a parcel that
-    was dropped or refused. Where the original's queue keeps no delivered messages, it leaves with its last copy.
-    A parcel that is named `once` is a duplicate when one of that name has come into the queue a short while before.
-    """
-
-    queue: Queue
-    draft: Draft
-    copy_of: int | None = None
-    once: str | None = None
-
-
 class Chunk(msgspec.Struct, frozen=True):
     """Some parcels of a stage, and the events to journal with them, packed: see `storage.staging`."""
 
@@ -111,26 +100,11 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     slot: str | None = None
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which messages a browse shows."""
-
-    states: tuple[State, ...] = (State.DELAYED, State.READY, State.LEASED)
-    id: str | None = None
-    attribute: tuple[str, str | float | bool] | None = None
-
-
 class Span(msgspec.Struct, frozen=True, kw_only=True):
     """The journal as it stands: offsets `oldest` up to, not including, `next` can be read."""
 
     oldest: int
     next: int
-
-
-class Moved(msgspec.Struct, frozen=True):
-    """How many messages one step of a purge or a move took, and where the next step goes on, if there is one."""
-
-    count: int
-    next: str | None = None
 
 
 class CannotOpen(Exception):

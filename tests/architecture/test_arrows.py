@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core",
         "clock",
         "storage.base",
+        "storage.group_commit",
         "storage.metrics",
         "storage.staging",
         "storage.checking",
@@ -106,8 +107,8 @@ SPLIT = ("storage", "dialects")
 """Folders whose own folders are parts that must not know each other."""
 
 PURE = {
-    "base64", "binascii", "collections", "cryptography", "dataclasses", "enum", "functools", "hashlib", "hmac",
-    "itertools", "json", "math", "msgspec", "operator", "re", "struct", "threading", "typing",
+    "base64", "binascii", "bisect", "collections", "cryptography", "dataclasses", "enum", "functools", "hashlib",
+    "heapq", "hmac", "itertools", "json", "math", "msgspec", "operator", "re", "struct", "threading", "typing",
 }  # fmt: skip
 """All that the core needs from outside: no clock, no dice, no files, no sockets, no threads but for a lock."""
 

@@ -1,0 +1,174 @@
+"""Moves, purges, claims and publications."""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from couriermq.core.errors import ClaimGone, Fenced, Invalid, QueuePaused, StageNotFound
+from couriermq.core.events import EventKind
+from couriermq.core.lifecycle import claim, cursor, needs, publish
+from couriermq.core.lifecycle.move import move
+from couriermq.core.lifecycle.purge import purge, remove_chosen, sweep
+from couriermq.core.model import UNENDING, Claim, Draft, Job, Publication, Queue, Release
+from tests.support.memory import NOW, Memory, plain
+
+
+def moved(memory: Memory, target: Queue | None, source: Queue | None = None, **order: Any) -> cursor.Moved:
+    whole = {"seqs": None, "upto_seq": 1_000, "after": None, "limit": 100, "kind": EventKind.MOVED} | order
+    source = source or memory.queue
+    step = move(memory.unit, source, target, queues=memory, now=NOW + 5, principal="root", **whole)
+    found: cursor.Moved = memory.decide(step)
+    return found
+
+
+class TestMove:
+    def test_messages_start_afresh_and_keep_their_bodies_where_they_are(self) -> None:
+        memory = Memory()
+        bills = memory.add("bills")
+        memory.send(*plain(3))
+        assert moved(memory, bills).count == 3
+        assert {(s.queue, s.entered_at, s.start) for s in memory.singles.values()} == {(bills.key, NOW + 5, 0)}
+        assert [lease.message.body for lease in memory.receive(queue=bills)] == [b"m0", b"m1", b"m2"]
+
+    def test_what_is_leased_stays(self) -> None:
+        memory = Memory()
+        memory.send(*plain(3))
+        memory.receive(1)
+        assert moved(memory, memory.add("bills")).count == 2
+        assert memory.figures()[2] == 1
+
+    def test_what_came_later_stays(self) -> None:
+        memory = Memory()
+        memory.send(*plain(3))
+        assert moved(memory, memory.add("bills"), upto_seq=2).count == 2
+
+    def test_chosen_messages_leave_a_hole_in_their_pack(self) -> None:
+        memory = Memory()
+        memory.send(*plain(3))
+        moved(memory, memory.add("bills"), seqs=[2, 2, 77])
+        assert memory.packs[3].seqs() == [1, 3]
+
+    def test_without_a_target_each_goes_to_where_it_died(self) -> None:
+        memory = Memory(max_attempts=1, dead_letter_queue="dead")
+        dead = memory.add("dead")
+        memory.send(*plain(1))
+        (lease,) = memory.receive()
+        memory.settle(Release(lease.receipt))
+        memory.send(*plain(1), queue=dead)
+        assert moved(memory, None, dead).count == 1
+        assert (memory.figures()[0], memory.figures(dead)[0]) == (1, 1)
+
+
+class TestPurge:
+    def test_a_step_goes_on_behind_the_last(self) -> None:
+        memory = Memory()
+        memory.send(*plain(5))
+        after, counts = None, []
+        while True:
+            step = purge(memory.unit, memory.queue, upto_seq=9, after=after, limit=2, now=NOW, principal="root")
+            result = memory.decide(step)
+            counts.append(result.count)
+            after = result.next
+            if after is None:
+                break
+        assert counts == [2, 2, 1]
+        assert memory.packs == {}
+
+    def test_chosen_messages_are_removed_whatever_their_state(self) -> None:
+        memory = Memory()
+        memory.send(*plain(3))
+        memory.receive(1)
+        chosen = remove_chosen(
+            memory.unit, memory.queue, [3, 1, 2**80, -1], kind=EventKind.CANCELLED, now=NOW, principal="root"
+        )
+        assert memory.decide(chosen) == [3, 1]
+        assert memory.figures() == (1, 0, 0, 2)
+
+    def test_a_sweep_says_when_nothing_is_left(self) -> None:
+        memory = Memory()
+        memory.send(*plain(3))
+        assert not memory.decide(sweep(memory.unit, memory.queue, now=NOW, limit=2))
+        assert memory.decide(sweep(memory.unit, memory.queue, now=NOW, limit=2))
+
+    def test_a_cursor_that_no_page_ended_with_is_refused(self) -> None:
+        with pytest.raises(Invalid):
+            cursor.read_cursor("yesterday")
+
+
+class TestClaim:
+    def take(self, memory: Memory, number: int = 1, *, epoch: int = 1) -> Claim:
+        order = {"epoch": epoch, "limit": 10, "ready_by": NOW, "now": NOW}
+        step = claim.take_part(memory.unit, memory.queue, "spark", number, principal="root", **order)
+        found: Claim = memory.decide(step)
+        return found
+
+    def opened(self, **settings: Any) -> Memory:
+        memory = Memory(**settings)
+        memory.jobs["spark"] = Job(name="spark", epoch=1, done=0, opened_at=NOW)
+        return memory
+
+    def test_messages_are_held_without_end(self) -> None:
+        memory = self.opened()
+        memory.send(*plain(3), Draft(body=b"x", id="mine"))
+        taken = self.take(memory)
+        assert (taken.count, taken.is_new) == (4, True)
+        assert {pack.due_at for pack in memory.packs.values()} == {UNENDING}
+        assert {single.due_at for single in memory.singles.values()} == {UNENDING}
+
+    def test_only_what_was_ready_at_the_instant_is_taken(self) -> None:
+        memory = self.opened()
+        memory.send(*plain(2))
+        memory.send(*plain(2), now=NOW + 1)
+        assert self.take(memory).count == 2
+
+    def test_an_earlier_epoch_is_fenced(self) -> None:
+        with pytest.raises(Fenced):
+            self.take(self.opened(), epoch=7)
+
+    def test_a_number_that_is_done_is_gone(self) -> None:
+        memory = self.opened()
+        memory.jobs["spark"] = Job(name="spark", epoch=1, done=5, opened_at=NOW)
+        with pytest.raises(ClaimGone):
+            self.take(memory, 5)
+
+    def test_a_paused_queue_gives_nothing(self) -> None:
+        with pytest.raises(QueuePaused):
+            self.take(self.opened(paused=True))
+
+    def test_a_claim_with_nothing_in_it_is_not_kept(self) -> None:
+        memory = self.opened()
+        assert self.take(memory).count == 0
+        assert memory.orders == []
+
+
+class TestPublish:
+    def decision(self, memory: Memory) -> Generator[Any, Any, Any]:
+        return publish.publish(memory.unit, "q", series="s", number=2, stages=["a", "a"], now=NOW, principal="root")
+
+    def test_a_stage_lands_once(self) -> None:
+        memory = Memory()
+        decision = self.decision(memory)
+        assert isinstance(next(decision), needs.PublicationOf)
+        assert decision.send(None) == needs.StageOf("q", "a")
+        with pytest.raises(StopIteration) as end:
+            decision.send((3, {7}))
+        publication, keys = end.value.value
+        assert (publication.count, keys) == (3, {7})
+        assert [name for name, _ in memory.unit.changes.orders] == ["add_landing", "put_publication"]
+
+    def test_a_number_that_was_published_is_not_published_again(self) -> None:
+        memory = Memory()
+        decision, known = self.decision(memory), Publication(series="s", number=2, count=3, published_at=1)
+        next(decision)
+        with pytest.raises(StopIteration) as end:
+            decision.send(known)
+        assert end.value.value == (known, set())
+        assert {name for name, _ in memory.unit.changes.orders} == {"drop_stage"}
+
+    def test_a_stage_that_is_not_there_is_an_error(self) -> None:
+        decision = self.decision(Memory())
+        next(decision)
+        decision.send(None)
+        with pytest.raises(StageNotFound):
+            decision.send(None)
