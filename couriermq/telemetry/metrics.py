@@ -35,6 +35,7 @@ class CommitMetrics(Protocol):
 
     commits: int
     operations: int
+    quarantined: int
     batch_sizes: Histogram
     sync_seconds: Histogram
 
@@ -122,6 +123,9 @@ def _requests(traffic: Traffic) -> Iterator[Metric]:
 def _commits(metrics: CommitMetrics) -> Iterator[Metric]:
     yield CounterMetricFamily("courier_commits", "Transactions committed and synced.", value=metrics.commits)
     yield CounterMetricFamily("courier_operations", "Operations in those transactions.", value=metrics.operations)
+    yield CounterMetricFamily(
+        "courier_quarantined", "Messages set aside because their stored bytes are damaged.", value=metrics.quarantined
+    )
     sizes = HistogramMetricFamily("courier_commit_size", "Operations that shared one commit.")
     sizes.add_metric([], buckets(metrics.batch_sizes), metrics.batch_sizes.total)
     yield sizes

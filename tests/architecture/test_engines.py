@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.engines import ENGINES
+from tests.support.source import PACKAGE, imports_of, modules
 from tests.support.stores import SERVED
 
 TESTS = Path(__file__).parents[1]
@@ -26,6 +27,16 @@ def test_crossing_contention_crash_and_statistics_run_on_every_engine() -> None:
     chosen = [path for path in files() if CHOSEN.fullmatch(path.relative_to(TESTS).as_posix())]
     assert len(chosen) >= 9, chosen
     assert [path.name for path in chosen if "every_engine" not in path.read_text()] == []
+
+
+def test_the_embedded_engine_knows_rows_and_no_rules() -> None:
+    """Kinds of events, retries and the order of groups are for `core.lifecycle` to know."""
+    engine = [module for module in modules() if module.name.startswith("couriermq.storage.sqlite.")]
+    rules = {"couriermq.core.retry", "couriermq.core.routing", "couriermq.core.lifecycle.fifo"}
+    assert len(engine) > 10
+    assert {module.name for module in engine if rules.intersection(imports_of(module))} == set()
+    folder = PACKAGE / "storage" / "sqlite"
+    assert [path.name for path in sorted(folder.glob("*.py")) if "EventKind" in path.read_text()] == []
 
 
 def test_no_test_is_skipped() -> None:

@@ -197,7 +197,7 @@ async def test_a_sync_that_fails_is_never_answered_with_success(tmp_path: Path) 
     broken = BrokenDisk()
     async with courier_app(tmp_path) as app:
         assert isinstance(app.store, SqliteStore)
-        app.store._commit._sync = broken
+        app.store._engine._sync = broken
         await app.post(QUEUES, {"name": "orders"})
         assert (await send(app, "before")).status == 201
         broken.broken = True
@@ -210,7 +210,7 @@ async def test_a_sync_that_fails_is_never_answered_with_success(tmp_path: Path) 
         held = (await app.get(f"{QUEUES}/orders/messages")).json()["messages"]
         assert held[0]["id"] == "before"
         broken.broken = False
-        app.store._commit._retry_at = 0  # as if a second had passed
+        app.store._engine._retry_at = 0  # as if a second had passed
         assert (await send(app, "after")).status == 201
         assert (await app.get("/readyz")).status == 200
     async with courier_app(tmp_path) as app:

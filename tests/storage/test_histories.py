@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.support.engines import ENGINES, Rig
-from tests.support.histories import Happening, Histories
+from tests.support.histories import Histories
 from tests.support.soak import repeated
 
 STEPS = 60
@@ -17,11 +17,6 @@ def test_no_history_tells_an_engine_from_the_specification(engine: str) -> None:
     class OfEngine(Histories):
         def make_rig(self) -> Rig:
             return Rig(lambda: ENGINES[engine](self.folder, hasty=True))
-
-        def in_turn(self, calls: list[Happening]) -> list[Happening]:
-            if engine == "sqlite":
-                return calls
-            return sorted(calls, key=lambda happening: isinstance(happening[0][1], int))  # sends before receives
 
     profile = settings()
     count = profile.max_examples // (1 if engine == "sqlite" else 4)  # elsewhere every step is a round trip

@@ -105,8 +105,8 @@ class Histories(RuleBasedStateMachine):
         raise NotImplementedError
 
     def in_turn(self, calls: list[Happening]) -> list[Happening]:
-        """Calls that came together, in the order in which they happen: any is right, but an engine must have one."""
-        return calls
+        """Calls that came together, in the order in which they happen: sends before receives."""
+        return sorted(calls, key=lambda happening: isinstance(happening[0][1], int))
 
     def as_sent(self, draft: Draft) -> Draft:
         """What arrives of a draft by this way in."""

@@ -46,7 +46,7 @@ class HttpRig(Rig):
         self.app = await self._running.__aenter__()
         self.store = self.app.store
         assert isinstance(self.app.store, SqliteStore)
-        self.app.store._commit._sync = lambda descriptor: None  # these histories do not end in a crash
+        self.app.store._engine._sync = lambda descriptor: None  # these histories do not end in a crash
         self.catalog, self.broker = self.app.services.catalog, self.app.services.broker
 
     async def close(self) -> None:

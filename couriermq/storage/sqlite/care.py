@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 
@@ -22,12 +23,14 @@ from couriermq.storage.sqlite.connection import (
     sync_directory,
 )
 from couriermq.storage.sqlite.queries import Q
-from couriermq.storage.sqlite.rows import INLINE_BYTES
+from couriermq.storage.sqlite.rows import to_pack
+from couriermq.storage.sqlite.trim import OLDEST
 
 Progress = Callable[[int, int], None]
 """Called with (pages done, pages in all)."""
 
 PAGES = 2_000
+MOST_FINDINGS = 20
 
 
 def check(directory: Path) -> list[str]:
@@ -38,13 +41,18 @@ def check(directory: Path) -> list[str]:
     db = connect(path, read_only=True)
     try:
         db.execute("BEGIN")  # one moment for all the looks, whatever the server does meanwhile
+        (present,) = db.execute("PRAGMA user_version").fetchone()
+        if present < migrations()[-1][0]:
+            return _structure(db)  # the tables are those of an earlier version, until this one opens it
         return _structure(db) or [
             *_version(db),
             *_tallies(db),
-            *_payloads(db),
+            *_packs(db),
+            *_bodies(db),
             *_groups(db),
             *_claims(db),
             *_journal(db),
+            *_quarantine(db),
         ]
     except sqlite3.DatabaseError as error:
         return [f"the database cannot be read: {error}; restore a backup with `courier restore`"]
@@ -66,12 +74,15 @@ def _version(db: sqlite3.Connection) -> list[str]:
 
 
 def _tallies(db: sqlite3.Connection) -> list[str]:
-    counted = {
-        queue: figures
-        for queue, *figures in db.execute(
-            "SELECT queue, sum(state = 1), sum(state = 0), sum(state = 2), sum(size) FROM message GROUP BY queue"
-        )
-    }
+    counted: dict[int, list[int]] = {}
+    for query in (
+        "SELECT queue, sum(state = 1), sum(state = 0), sum(state = 2), sum(size) FROM message GROUP BY queue",
+        "SELECT queue, sum((state = 1) * remaining), sum((state = 0) * remaining), sum((state = 2) * remaining),"
+        " sum(bytes) FROM pack GROUP BY queue",
+    ):
+        for queue, *figures in db.execute(query):
+            known = counted.get(queue, [0, 0, 0, 0])
+            counted[queue] = [one + other for one, other in zip(known, figures, strict=True)]
     stored = {
         queue: figures for queue, *figures in db.execute("SELECT queue, ready, delayed, leased, bytes FROM tally")
     }
@@ -83,15 +94,36 @@ def _tallies(db: sqlite3.Connection) -> list[str]:
     ]
 
 
-def _payloads(db: sqlite3.Connection) -> list[str]:
+def _packs(db: sqlite3.Connection) -> list[str]:
+    """Packs that do not add up, or that overlap: a seq would then lead to the wrong one."""
+    findings, end = [], 0
+    for row in db.execute("SELECT * FROM pack ORDER BY last"):
+        pack = to_pack(row)
+        if len(pack.indexes()) != pack.remaining or not pack.remaining or pack.first <= end:
+            findings.append(f"the pack of messages {pack.first} to {pack.last} does not add up")
+        end = pack.last
+    return findings[:MOST_FINDINGS]
+
+
+def _bodies(db: sqlite3.Connection) -> list[str]:
+    """Messages whose bodies are not there or are damaged, and bodies that belong to no message."""
     (missing,) = db.execute(
-        "SELECT count(*) FROM message LEFT JOIN payload USING (seq) WHERE size > ? AND payload.seq IS NULL",
-        (INLINE_BYTES,),
+        """
+        SELECT (SELECT count(*) FROM message LEFT JOIN payload USING (seq)
+                WHERE message.start IS NULL AND payload.seq IS NULL)
+             + (SELECT count(*) FROM message LEFT JOIN journal USING (start)
+                WHERE message.start IS NOT NULL AND journal.start IS NULL)
+             + (SELECT coalesce(sum(remaining), 0) FROM pack LEFT JOIN journal USING (start)
+                WHERE journal.start IS NULL)
+        """
     ).fetchone()
     (orphaned,) = db.execute(
-        "SELECT count(*) FROM payload LEFT JOIN message USING (seq) WHERE message.seq IS NULL"
+        "SELECT count(*) FROM payload LEFT JOIN message USING (seq)"
+        " WHERE message.seq IS NULL OR message.start IS NOT NULL"
     ).fetchone()
+    damaged = sum(crc32(body) != crc for body, crc in db.execute("SELECT body, crc FROM payload"))
     findings = [f"{missing} messages have lost their bodies"] if missing else []
+    findings += [f"the bodies of {damaged} messages are damaged"] if damaged else []
     return findings + ([f"{orphaned} bodies belong to no message"] if orphaned else [])
 
 
@@ -133,17 +165,33 @@ def _claims(db: sqlite3.Connection) -> list[str]:
     for (blob,) in db.execute("SELECT seqs FROM claim_part"):
         held.update(msgspec.msgpack.decode(blob, type=list[int]))
     leased = {seq for (seq,) in db.execute("SELECT seq FROM message WHERE state = 2 AND due_at = ?", (UNENDING,))}
+    for row in db.execute("SELECT * FROM pack WHERE state = 2 AND due_at = ?", (UNENDING,)):
+        pack = to_pack(row)
+        leased.update(pack.first + index for index in pack.indexes())
     lost = len(leased - held)
     return [f"{lost} messages are held by a claim that is not there"] if lost else []
 
 
 def _journal(db: sqlite3.Connection) -> list[str]:
-    expected = None
-    for start, count, blob in db.execute("SELECT start, count, events FROM journal ORDER BY start"):
-        if wrong := commit_finding(expected, start, count, blob):
-            return [wrong]
-        expected = start + count
-    return []
+    """Rows that are damaged, those in which messages still wait included, and gaps in what readers see."""
+    kept = db.execute(Q.read_meta, (OLDEST,)).fetchone()
+    oldest = int(kept[0]) if kept else -1
+    expected, findings = None, []
+    for start, count, crc, blob in db.execute("SELECT start, count, crc, events FROM journal ORDER BY start"):
+        visible = start >= oldest
+        wrong = commit_finding(expected if visible else None, start, count, blob)
+        if wrong is None and crc32(blob) != crc:
+            wrong = f"the journal is damaged at offset {start}"
+        if wrong:
+            findings.append(wrong)
+        expected = start + count if visible else None
+    return findings[:MOST_FINDINGS]
+
+
+def _quarantine(db: sqlite3.Connection) -> list[str]:
+    """Messages that the server has set aside."""
+    found = db.execute("SELECT queue, sum(count) FROM quarantine GROUP BY queue ORDER BY queue")
+    return [f"{count} messages of queue {queue} were damaged and are set aside" for queue, count in found]
 
 
 def backup(directory: Path, target: Path, progress: Progress | None = None) -> None:
@@ -205,8 +253,12 @@ def continue_after(directory: Path, *, offset: int, next_seq: int, last: Event) 
         db = connect(directory / DATABASE)
         try:
             db.execute("BEGIN IMMEDIATE")
+            if db.execute("SELECT 1 FROM tally WHERE ready + delayed + leased > 0").fetchone():
+                raise CannotOpen(f"messages wait in {directory}, and the journal holds their bodies")
             db.execute("DELETE FROM journal")
-            db.execute(Q.insert_journal, (offset - 1, 1, last.at, next_seq, _packed(last)))
+            packed = _packed(last)
+            db.execute(Q.insert_journal, (offset - 1, 1, last.at, next_seq, 1, 0, None, None, crc32(packed), packed))
+            db.execute(Q.put_meta, (OLDEST, offset - 1))
             db.execute("COMMIT")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:

@@ -9,6 +9,7 @@ import stat
 import struct
 from importlib.resources import files
 from pathlib import Path
+from zlib import crc32
 
 from couriermq.storage.base import CannotOpen
 
@@ -142,6 +143,7 @@ def migrate(connection: sqlite3.Connection) -> None:
         raise CannotOpen(
             f"the data was written by a newer Courier (schema {present}, this one knows {steps[-1][0]}); upgrade it"
         )
+    connection.create_function("crc32", 1, crc32, deterministic=True)
     for version, sql in steps:
         if version > present:
             connection.executescript(f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version = {version};\nCOMMIT;")

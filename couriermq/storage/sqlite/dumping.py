@@ -1,30 +1,27 @@
 """An embedded store as plain facts; see `storage.dump`."""
 
-import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
+from couriermq.core.chronicle import blanked
+from couriermq.core.lifecycle.needs import Named
+from couriermq.core.lifecycle.rows import Pack, Single, encode, single_of
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note
-from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, prepare
-from couriermq.storage.sqlite.rows import INLINE_BYTES
+from couriermq.storage.sqlite import facts
+from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, migrations, prepare
+from couriermq.storage.sqlite.contents import load_contents
+from couriermq.storage.sqlite.queries import Q
+from couriermq.storage.sqlite.rows import single_values, to_pack, to_single
+from couriermq.storage.sqlite.trim import OLDEST
 
 STEP = 1_000
 COMMITS = 100
-_SELECT = (
-    "SELECT message.seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, given,"
-    " id, content_type, attributes, grp, trace, origin, death, coalesce(message.body, payload.body)"
-    " FROM message LEFT JOIN payload ON payload.seq = message.seq"
-)
-_INSERT = (
-    "INSERT OR REPLACE INTO message (seq, queue, state, due_at, attempts, lease_no, entered_at, own, discard_at,"
-    " sent_at, delay_ms, size, given, id, content_type, attributes, grp, trace, origin, death, body)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_encode = msgspec.msgpack.Encoder().encode
+_SINGLES = Q.named_singles.partition("WHERE")[0]
 
 
 class SqliteDump:
@@ -43,6 +40,9 @@ class SqliteDump:
         self._db = connect(self._path / DATABASE, read_only=self._source)
         if not self._source:
             migrate(self._db)
+        elif self._one("PRAGMA user_version") < migrations()[-1][0]:
+            self._db.close()
+            raise CannotOpen(f"{self._path} was written by an earlier Courier: start this one on it once, then migrate")
 
     async def close(self) -> None:
         if not self._source:
@@ -67,50 +67,73 @@ class SqliteDump:
         meta = dict(self._db.execute("SELECT name, value FROM meta WHERE name IN ('seal_key', 'next_key')").fetchall())
         if "seal_key" not in meta:
             return None
-        (newest,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM message").fetchone()
+        newest = self._one("SELECT max(coalesce((SELECT max(seq) FROM message), 0), coalesce(max(last), 0)) FROM pack")
         known = self._db.execute("SELECT next_seq FROM journal ORDER BY start DESC LIMIT 1").fetchone() or (1,)
         next_key = int(meta.get("next_key", 1))
         return Facts(seal_key=bytes(meta["seal_key"]), next_key=next_key, next_seq=max(newest + 1, known[0]))
 
     async def counts(self) -> tuple[int, int]:
-        (messages,) = self._db.execute("SELECT count(*) FROM message").fetchone()
+        messages = self._one("SELECT (SELECT count(*) FROM message) + coalesce(sum(remaining), 0) FROM pack")
         return messages, await self.next_offset() - await self.oldest_offset()
 
     async def messages(self, after: str) -> AsyncIterator[Batch]:
-        last = int(after or 0)
-        while found := self._db.execute(
-            f"{_SELECT} WHERE message.seq > ? ORDER BY message.seq LIMIT ?", (last, STEP)
-        ).fetchall():
-            last = found[-1][0]
-            yield [_message(row) for row in found], str(last)
+        """Packs first, then singles; what a server changes meanwhile, the journal tells."""
+        table, _, last = after.partition(":")
+        seq = int(last or 0)
+        while table != "message":
+            rows = self._db.execute("SELECT * FROM pack WHERE last > ? ORDER BY last LIMIT 10", (seq,)).fetchall()
+            if not rows:
+                table, seq = "message", 0
+                break
+            seq = rows[-1][0]
+            yield self._dumped([to_pack(row) for row in rows], []), f"pack:{seq}"
+        while rows := self._db.execute(f"{_SINGLES} WHERE seq > ? ORDER BY seq LIMIT ?", (seq, STEP)).fetchall():
+            seq = rows[-1][0]
+            yield self._dumped([], map(to_single, rows)), f"message:{seq}"
 
     async def named(self, seqs: Sequence[int]) -> list[DumpedMessage]:
-        found: list[DumpedMessage] = []
-        for first in range(0, len(seqs), 500):
-            some = seqs[first : first + 500]
-            marks = ", ".join("?" * len(some))
-            found += map(_message, self._db.execute(f"{_SELECT} WHERE message.seq IN ({marks})", some))
-        return found
+        found = facts.Facts(self._db).load(Named(None, seqs))
+        wanted = set(seqs)
+        return [message for message in self._dumped(found.packs, found.singles) if message.seq in wanted]
+
+    def _dumped(self, packs: Iterable[Pack], singles: Iterable[Single]) -> list[DumpedMessage]:
+        dumped = []
+        for pack in packs:
+            contents = load_contents(self._db, [pack], [])
+            taken = [single_of(pack, index, contents) for index in pack.indexes()]
+            dumped += [_dump(single, contents.body_of(single)) for single in taken]
+        for single in singles:
+            dumped.append(_dump(single, load_contents(self._db, [], [single]).body_of(single)))
+        return dumped
 
     async def delayed_until(self, at: int) -> list[int]:
-        return [seq for (seq,) in self._db.execute("SELECT seq FROM message WHERE state = 0 AND due_at <= ?", (at,))]
+        seqs = [seq for (seq,) in self._db.execute("SELECT seq FROM message WHERE state = 0 AND due_at <= ?", (at,))]
+        for row in self._db.execute("SELECT * FROM pack WHERE state = 0 AND due_at <= ?", (at,)):
+            pack = to_pack(row)
+            seqs += [pack.first + index for index in pack.indexes()]
+        return seqs
 
     async def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]:
-        query = "SELECT start, count, at, events FROM journal WHERE start >= ? ORDER BY start LIMIT ?"
+        query = "SELECT start, count, at, private, events FROM journal WHERE start >= ? ORDER BY start LIMIT ?"
         while found := self._db.execute(query, (start, COMMITS)).fetchall():
-            yield [DumpedCommit(*row) for row in found]
+            yield [
+                DumpedCommit(first, count, at, blanked(events) if is_private else events)
+                for first, count, at, is_private, events in found
+            ]
             start = found[-1][0] + 1
 
     async def oldest_offset(self) -> int:
-        (found,) = self._db.execute("SELECT min(start) FROM journal").fetchone()
-        return found or 0
+        kept = self._db.execute(Q.read_meta, (OLDEST,)).fetchone()
+        return int(kept[0]) if kept else self._one("SELECT min(start) FROM journal")
 
     async def next_offset(self) -> int:
-        (found,) = self._db.execute("SELECT max(start + count) FROM journal").fetchone()
-        return found or 0
+        return self._one("SELECT max(start + count) FROM journal")
 
     async def rows(self, table: str) -> list[tuple[Any, ...]]:
         return self._db.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}").fetchall()  # noqa: S608 - ours
+
+    def _one(self, query: str) -> int:
+        return int(self._db.execute(query).fetchone()[0] or 0)
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -122,21 +145,24 @@ class SqliteDump:
         if note is None:
             self._db.execute("DELETE FROM meta WHERE name = 'migration'")
         else:
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('migration', ?)", (_encode(note),))
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('migration', ?)", (encode(note),))
 
     async def put_messages(self, messages: Sequence[DumpedMessage], *, gone: Sequence[int] = ()) -> None:
         self._db.execute("BEGIN")
         leaving = [(seq,) for seq in (*gone, *(message.seq for message in messages))]
-        self._db.executemany("DELETE FROM message WHERE seq = ?", leaving)
-        self._db.executemany("DELETE FROM payload WHERE seq = ?", leaving)
-        self._db.executemany(_INSERT, [_values(message) for message in messages])
-        large = [(message.seq, message.body) for message in messages if len(message.body) > INLINE_BYTES]
-        self._db.executemany("INSERT INTO payload (seq, body) VALUES (?, ?)", large)
+        self._db.executemany(Q.delete_single, leaving)
+        self._db.executemany(Q.delete_payload, leaving)
+        self._db.executemany(Q.insert_single, [single_values(_single(message)) for message in messages])
+        bodies = [(message.seq, message.body, crc32(message.body)) for message in messages]
+        self._db.executemany(Q.insert_payload, bodies)
         self._db.execute("COMMIT")
 
     async def put_journal(self, commits: Sequence[DumpedCommit], *, next_seq: int) -> None:
-        values = [(c.start, c.count, c.at, next_seq, c.events) for c in commits]
-        self._many("INSERT OR REPLACE INTO journal (start, count, at, next_seq, events) VALUES (?, ?, ?, ?, ?)", values)
+        self._many(
+            "INSERT OR REPLACE INTO journal (start, count, at, next_seq, next_lease, private, crc, events)"
+            " VALUES (?, ?, ?, ?, 0, 0, ?, ?)",
+            [(c.start, c.count, c.at, next_seq, crc32(c.events), c.events) for c in commits],
+        )
 
     async def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         columns = TABLES[table]
@@ -162,17 +188,17 @@ class SqliteDump:
         self._db.execute("COMMIT")
 
 
-def _message(row: sqlite3.Row | tuple[Any, ...]) -> DumpedMessage:
-    *facts, given, id_, content_type, attributes, group, trace, origin, death, body = row
-    known = msgspec.msgpack.decode(attributes) if attributes else {}
-    values = [*facts, bool(given), id_, content_type, known, group, trace, origin, death, body]
-    return DumpedMessage(*values)
+def _dump(s: Single, body: bytes) -> DumpedMessage:
+    attributes = msgspec.msgpack.decode(s.attributes) if s.attributes else {}
+    return DumpedMessage(
+        s.seq, s.queue, s.state, s.due_at, s.attempts, s.lease_no, s.entered_at, s.discard_at, s.sent_at, s.delay_ms,
+        bool(s.given), s.id, s.content_type, attributes, s.group, s.trace, s.origin, s.death, body,
+    )  # fmt: skip
 
 
-def _values(m: DumpedMessage) -> tuple[Any, ...]:
-    return (
-        m.seq, m.queue, m.state, m.due_at, m.attempts, m.lease_no, m.entered_at, int(m.discard_at is not None),
-        m.discard_at, m.sent_at, m.delay_ms, len(m.body), int(m.given), m.id, m.content_type,
-        _encode(m.attributes) if m.attributes else None, m.group, m.trace, m.origin, m.death,
-        m.body if len(m.body) <= INLINE_BYTES else None,
+def _single(m: DumpedMessage) -> Single:
+    return Single(
+        m.seq, m.queue, m.state, m.due_at, m.attempts, m.lease_no, m.entered_at, m.discard_at, m.sent_at, m.delay_ms,
+        len(m.body), int(m.given), m.id, m.content_type, encode(m.attributes) if m.attributes else None, m.group,
+        m.trace, m.origin, m.death, None, 0,
     )  # fmt: skip

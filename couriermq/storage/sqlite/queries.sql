@@ -1,132 +1,220 @@
--- name: insert_message
-INSERT INTO message (seq, queue, state, due_at, attempts, lease_no, entered_at, own, discard_at, sent_at, delay_ms,
-                     size, given, id, content_type, attributes, grp, trace, origin, body)
-VALUES (?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+-- name: insert_pack
+INSERT INTO pack (last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: insert_plain_message
--- Only what every message has: sqlite3 takes long to bind a NULL, a boolean or bytes.
-INSERT INTO message (seq, queue, state, due_at, attempts, lease_no, entered_at, own, sent_at, delay_ms, size, given, id,
-                     content_type, body)
-VALUES (?, ?, ?, ?, 0, 0, ?, 0, ?, ?, ?, ?, ?, ?, ?);
+-- name: change_pack
+-- Its state.
+UPDATE pack SET state = ?, due_at = ?, attempts = ?, lease_no = ?, count = ?, remaining = ?, bytes = ?, position = ?,
+                gone = ?
+WHERE last = ?;
+
+-- name: shrink_pack
+-- Its extent alone, so that no index is touched.
+UPDATE pack SET count = ?, remaining = ?, bytes = ?, position = ?, gone = ? WHERE last = ?;
+
+-- name: delete_pack
+DELETE FROM pack WHERE last = ?;
+
+-- name: ready_packs
+-- Longest ready first.
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+FROM pack WHERE queue = ? AND state = 1 AND due_at <= ? ORDER BY due_at, last;
+
+-- name: pack_of
+-- The pack that a seq is in, if it is in any.
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+FROM pack WHERE last >= ? ORDER BY last LIMIT 1;
+
+-- name: ended_packs
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+FROM pack WHERE queue = ? AND state = ? AND due_at <= ? ORDER BY due_at, last;
+
+-- name: aged_packs
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+FROM pack WHERE queue = ? AND entered_at <= ? ORDER BY entered_at, last;
+
+-- name: page_packs
+-- In the order in which they came into the queue, from the pack on that holds what is behind (:entered_at, :seq).
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+FROM pack WHERE queue = :queue AND (entered_at, last) > (:entered_at, :seq) ORDER BY entered_at, last;
+
+-- name: pointing_packs
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+FROM pack WHERE last BETWEEN :first AND :last AND start = :start;
+
+-- name: insert_single
+INSERT INTO message (seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given,
+                     id, content_type, attributes, grp, trace, origin, death, start, position, own)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: change_single
+UPDATE message SET state = ?, due_at = ?, attempts = ?, lease_no = ? WHERE seq = ?;
+
+-- name: move_single
+-- Into another queue.
+UPDATE message SET queue = ?, state = ?, due_at = ?, attempts = ?, lease_no = ?, entered_at = ?, discard_at = ?, own = ?,
+                   grp = ?, death = ?
+WHERE seq = ?;
+
+-- name: delete_single
+DELETE FROM message WHERE seq = ?;
+
+-- name: ready_singles
+-- Longest ready first.
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE queue = ? AND state = 1 AND due_at <= ? ORDER BY due_at, seq LIMIT ?;
+
+-- name: named_singles
+-- `:seqs` stands for as many marks as there are seqs.
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE seq IN (:seqs);
+
+-- name: ended_singles
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE queue = ? AND state = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?;
+
+-- name: aged_singles
+-- Older than the queue keeps messages.
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE queue = ? AND own = 0 AND entered_at <= ? ORDER BY entered_at LIMIT ?;
+
+-- name: aged_own
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE queue = ? AND own = 1 AND discard_at <= ? ORDER BY discard_at LIMIT ?;
+
+-- name: page_singles
+-- In the order in which they came into the queue, behind (:entered_at, :seq).
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE queue = :queue AND own = 0 AND (entered_at, seq) > (:entered_at, :seq)
+UNION ALL
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE queue = :queue AND own = 1 AND (entered_at, seq) > (:entered_at, :seq)
+ORDER BY entered_at, seq LIMIT :limit;
+
+-- name: given_singles
+-- Messages that share an id of their senders', oldest first.
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE queue = ? AND given = 1 AND id = ? AND seq > ? ORDER BY seq LIMIT ?;
+
+-- name: group_singles
+-- A group in its order, whatever the states.
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE queue = ? AND grp = ? ORDER BY seq LIMIT ?;
+
+-- name: pointing_singles
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE seq BETWEEN :first AND :last AND start = :start;
+
+-- name: copied_out
+UPDATE message SET start = NULL WHERE seq = ?;
 
 -- name: insert_payload
-INSERT INTO payload (seq, body) VALUES (?, ?);
+INSERT INTO payload (seq, body, crc) VALUES (?, ?, ?);
 
 -- name: delete_payload
 DELETE FROM payload WHERE seq = ?;
 
 -- name: read_payload
-SELECT body FROM payload WHERE seq = ?;
+SELECT body, crc FROM payload WHERE seq = ?;
 
--- name: ready_messages
--- Longest ready first.
-SELECT seq, id, state, body, content_type, attributes, attempts, sent_at, entered_at, due_at, discard_at, delay_ms,
-       grp, trace, death, size, lease_no
-FROM message WHERE queue = :queue AND state = 1 ORDER BY due_at, seq LIMIT :limit;
+-- name: next_pack_due
+-- When the next of a state is over.
+SELECT min(due_at) FROM pack WHERE queue = ? AND state = ?;
 
--- name: group_messages
--- A group in its order, whatever the states.
-SELECT seq, id, state, body, content_type, attributes, attempts, sent_at, entered_at, due_at, discard_at, delay_ms,
-       grp, trace, death, size, lease_no
-FROM message WHERE queue = :queue AND grp = :grp ORDER BY seq LIMIT :limit;
+-- name: next_message_due
+-- When the next of a state is over.
+SELECT min(due_at) FROM message WHERE queue = ? AND state = ?;
 
--- name: page
--- A queue's messages in the order in which they came into it, after (:entered_at, :seq).
-SELECT seq, id, state, body, content_type, attributes, attempts, sent_at, entered_at, due_at, discard_at, delay_ms,
-       grp, trace, death, size, lease_no
-FROM message WHERE queue = :queue AND own = 0 AND (entered_at, seq) > (:entered_at, :seq)
-UNION ALL
-SELECT seq, id, state, body, content_type, attributes, attempts, sent_at, entered_at, due_at, discard_at, delay_ms,
-       grp, trace, death, size, lease_no
-FROM message WHERE queue = :queue AND own = 1 AND (entered_at, seq) > (:entered_at, :seq)
-ORDER BY entered_at, seq LIMIT :limit;
-
--- name: message
-SELECT seq, id, state, body, content_type, attributes, attempts, sent_at, entered_at, due_at, discard_at, delay_ms,
-       grp, trace, death, size, lease_no
-FROM message WHERE seq = ? AND queue = ?;
-
--- name: given_messages
--- Messages that share an id of their senders', oldest first.
-SELECT seq, id, state, body, content_type, attributes, attempts, sent_at, entered_at, due_at, discard_at, delay_ms,
-       grp, trace, death, size, lease_no
-FROM message WHERE queue = :queue AND given = 1 AND id = :id AND seq > :after ORDER BY seq LIMIT :limit;
-
--- name: lease
--- Counted when leased, not when acked: a consumer that dies must still use an attempt up.
-UPDATE message SET state = 2, due_at = ?, attempts = attempts + 1, lease_no = lease_no + 1 WHERE seq = ?;
-
--- name: settling
--- What a settlement must know; `keep_at` is when its own retention ends, else when it came in. `:seqs` stands for as many
--- marks as there are seqs. The plus keeps SQLite from looking through the whole queue instead of the named rows.
-SELECT seq, id, attempts, size, grp, coalesce(discard_at, entered_at) AS keep_at, state, lease_no, due_at, own,
-       origin
-FROM message WHERE +queue = ? AND seq IN (:seqs);
-
--- name: extend
-UPDATE message SET due_at = ? WHERE seq = ?;
-
--- name: put_back
-UPDATE message SET state = ?, due_at = ? WHERE seq = ?;
-
--- name: waiting_again
--- What has been tried and waits, before (:due_at, :seq), the longest wait first.
-SELECT seq, due_at, grp FROM message
-WHERE queue = :queue AND state = 0 AND attempts > 0 AND (due_at, seq) < (:due_at, :seq)
-ORDER BY due_at DESC, seq DESC LIMIT :limit;
-
--- name: uncount_attempt
-UPDATE message SET attempts = attempts - 1 WHERE seq = ?;
-
--- name: transfer
--- Into another queue, as if it had just come: fresh attempts, that queue's retention.
-UPDATE message SET queue = :queue, state = 1, due_at = :at, entered_at = :at, attempts = 0, own = 0, discard_at = NULL,
-                   grp = :grp, death = :death
-WHERE seq = :seq;
-
--- name: has_copies
-SELECT 1 FROM message WHERE origin = ? LIMIT 1;
-
--- name: original
--- Wherever it is now; `queue` tells.
-SELECT queue, id, state, attempts, size, grp FROM message WHERE seq = ?;
-
--- name: delete_message
-DELETE FROM message WHERE seq = ?;
-
--- name: wake_delayed
--- Delays that ended; the message keeps the instant at which it became ready.
-UPDATE message SET state = 1 WHERE seq IN (
-    SELECT seq FROM message WHERE queue = :queue AND state = 0 AND due_at <= :now ORDER BY due_at LIMIT :limit
-);
-
--- name: ended_leases
-SELECT seq, id, attempts, size, grp, due_at, entered_at, discard_at FROM message
-WHERE queue = :queue AND state = 2 AND due_at <= :now ORDER BY due_at, seq LIMIT :limit;
-
--- name: aged
--- Older than the queue keeps messages.
-SELECT seq, id, state, attempts, size, grp, entered_at FROM message
-WHERE queue = :queue AND own = 0 AND entered_at <= :until ORDER BY entered_at LIMIT :limit;
-
--- name: aged_by_themselves
-SELECT seq, id, state, attempts, size, grp, discard_at FROM message
-WHERE queue = :queue AND own = 1 AND discard_at <= :now ORDER BY discard_at LIMIT :limit;
-
--- name: next_delay_end
-SELECT min(due_at) FROM message WHERE queue = ? AND state = 0;
-
--- name: next_lease_end
-SELECT min(due_at) FROM message WHERE queue = ? AND state = 2;
-
--- name: oldest_entered
+-- name: oldest_single
 SELECT min(entered_at) FROM message WHERE queue = ? AND own = 0;
 
--- name: oldest_entered_own
+-- name: oldest_own
 SELECT min(entered_at) FROM message WHERE queue = ? AND own = 1;
+
+-- name: oldest_pack
+SELECT min(entered_at) FROM pack WHERE queue = ?;
 
 -- name: next_own_end
 SELECT min(discard_at) FROM message WHERE queue = ? AND own = 1;
+
+-- name: insert_journal
+INSERT INTO journal (start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, events)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: journal_ends
+-- The oldest row, and what the newest says.
+SELECT (SELECT min(start) FROM journal), start + count, next_seq, next_lease FROM journal ORDER BY start DESC LIMIT 1;
+
+-- name: journal_row
+SELECT crc, events FROM journal WHERE start = ?;
+
+-- name: read_journal
+SELECT start, count, private, crc, events FROM journal
+WHERE start >= (SELECT max(start) FROM journal WHERE start <= :offset) AND start < :durable ORDER BY start;
+
+-- name: row_holding
+-- The row that an offset is in, or the newest row.
+SELECT start, count FROM journal WHERE start <= ? ORDER BY start DESC LIMIT 1;
+
+-- name: row_behind
+SELECT min(start) FROM journal WHERE start > ?;
+
+-- name: rows_to_trim
+SELECT start, first_seq, last_seq FROM journal WHERE start >= :from AND start < :before ORDER BY start LIMIT :limit;
+
+-- name: delete_journal_row
+DELETE FROM journal WHERE start = ?;
+
+-- name: retain
+INSERT OR REPLACE INTO retained (start, first_seq, last_seq) VALUES (?, ?, ?);
+
+-- name: retained_rows
+SELECT start, first_seq, last_seq FROM retained WHERE start > ? ORDER BY start LIMIT ?;
+
+-- name: unretain
+DELETE FROM retained WHERE start = ?;
+
+-- name: offset_at
+-- Where the first commit after an instant starts.
+SELECT min(start) FROM journal WHERE at >= ? AND start >= ?;
+
+-- name: offset_keeping
+-- The end of the newest row that, with all that came after it, is too much.
+SELECT max(start + count) FROM (
+    SELECT start, count, sum(length(events)) OVER (ORDER BY start DESC) AS kept FROM journal WHERE start >= :oldest
+) WHERE kept > :size;
+
+-- name: read_claim
+SELECT number, count, bytes, claimed_at, wanted, complete, fate FROM claim WHERE queue = ? AND job = ? AND number = ?;
+
+-- name: decide_claims
+UPDATE claim SET fate = ? WHERE queue = ? AND job = ? AND number <= ? AND fate = 0;
+
+-- name: stage_chunks
+-- Of a stage that is not landing yet.
+SELECT count, keys FROM stage WHERE target = :target AND name = :name
+  AND NOT EXISTS (SELECT 1 FROM landing WHERE target = :target AND name = :name);
+
+-- name: is_landing
+SELECT 1 FROM landing WHERE target = ? AND name = ?;
+
+-- name: drop_stage
+-- One that is landing is no longer anybody's to drop.
+DELETE FROM stage WHERE target = ?1 AND name = ?2
+  AND NOT EXISTS (SELECT 1 FROM landing WHERE target = ?1 AND name = ?2);
+
+-- name: has_copies
+SELECT 1 FROM message WHERE origin = ? LIMIT 1;
 
 -- name: available_groups
 SELECT grp FROM fifo WHERE queue = :queue AND available_at <= :now ORDER BY available_at, head LIMIT :limit;
@@ -154,7 +242,7 @@ DELETE FROM fifo WHERE queue = ? AND grp = ?;
 DELETE FROM fifo WHERE queue = ?;
 
 -- name: read_dedup
-SELECT seq, id FROM dedup WHERE queue = ? AND dedup_id = ? AND until_at > ?;
+SELECT until_at, seq, id FROM dedup WHERE queue = ? AND dedup_id = ?;
 
 -- name: put_dedup
 INSERT OR REPLACE INTO dedup (queue, dedup_id, until_at, seq, id) VALUES (?, ?, ?, ?, ?);
@@ -170,30 +258,6 @@ INSERT OR REPLACE INTO tally (queue, ready, delayed, leased, bytes, sent, acked,
 
 -- name: delete_tally
 DELETE FROM tally WHERE queue = ?;
-
--- name: insert_journal
-INSERT INTO journal (start, count, at, next_seq, events) VALUES (?, ?, ?, ?, ?);
-
--- name: journal_edges
-SELECT (SELECT min(start) FROM journal), start + count, next_seq FROM journal ORDER BY start DESC LIMIT 1;
-
--- name: read_journal
-SELECT start, count, events FROM journal
-WHERE start >= (SELECT max(start) FROM journal WHERE start <= :offset) AND start < :durable ORDER BY start;
-
--- name: trim_journal
--- The newest commit stays: it holds the next offset and the next seq.
-DELETE FROM journal WHERE start + count <= :before AND start < (SELECT max(start) FROM journal);
-
--- name: offset_at
--- Where the first commit after an instant starts.
-SELECT min(start) FROM journal WHERE at >= ?;
-
--- name: offset_keeping
--- The end of the newest commit that, with all that came after it, is too much.
-SELECT max(start + count) FROM (
-    SELECT start, count, sum(length(events)) OVER (ORDER BY start DESC) AS kept FROM journal
-) WHERE kept > ?;
 
 -- name: read_records
 SELECT kind, tenant, id, slot, document FROM record;
@@ -229,18 +293,12 @@ UPDATE job SET done = max(done, ?) WHERE queue = ? AND name = ?;
 -- name: last_claim
 SELECT max(number) FROM claim WHERE queue = ? AND job = ?;
 
--- name: read_claim
-SELECT number, count, bytes, claimed_at, wanted, complete, fate FROM claim WHERE queue = ? AND job = ? AND number = ?;
-
 -- name: held_claims
 SELECT job, number, count, bytes, claimed_at FROM claim WHERE queue = ? AND fate = 0 ORDER BY job, number;
 
 -- name: put_claim
 INSERT OR REPLACE INTO claim (queue, job, number, wanted, complete, fate, count, bytes, claimed_at)
 VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?);
-
--- name: decide_claims
-UPDATE claim SET fate = :fate WHERE queue = :queue AND job = :job AND number <= :upto AND fate = 0;
 
 -- name: decided_claim
 -- One whose messages are still to be acked or released.
@@ -265,19 +323,6 @@ WHERE queue = :queue AND job = :job AND number = :number AND first < :stop AND f
 -- name: delete_claim_part
 DELETE FROM claim_part WHERE queue = ? AND job = ? AND number = ? AND first = ?;
 
--- name: ready_facts
-SELECT seq, id, attempts, size FROM message WHERE queue = :queue AND state = 1 AND due_at <= :ready_by
-ORDER BY due_at, seq LIMIT :limit;
-
--- name: claimed_sizes
-SELECT seq, size FROM message WHERE +queue = ? AND +state = 2 AND +due_at = ? AND seq IN (SELECT value FROM json_each(?));
-
--- name: claimed_messages
--- Of the named messages those that are still held by a claim.
-SELECT seq, id, state, body, content_type, attributes, attempts, sent_at, entered_at, due_at, discard_at, delay_ms,
-       grp, trace, death, size, lease_no
-FROM message WHERE +queue = ? AND +state = 2 AND +due_at = ? AND seq IN (SELECT value FROM json_each(?));
-
 -- name: forget_claim_parts
 DELETE FROM claim_part WHERE queue = ?;
 
@@ -291,19 +336,11 @@ DELETE FROM job WHERE queue = ?;
 INSERT OR IGNORE INTO stage (target, name, part, chunk, count, staged_at, keys, parcels)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: stage_chunks
-SELECT count, keys FROM stage WHERE target = ? AND name = ?;
-
 -- name: next_chunk
 SELECT rowid, parcels FROM stage WHERE target = ? AND name = ? ORDER BY part, chunk LIMIT 1;
 
 -- name: delete_chunk
 DELETE FROM stage WHERE rowid = ?;
-
--- name: drop_stage
--- One that is landing is no longer anybody's to drop.
-DELETE FROM stage WHERE target = :target AND name = :name
-  AND NOT EXISTS (SELECT 1 FROM landing WHERE target = :target AND name = :name);
 
 -- name: staged
 SELECT target, name, sum(count), sum(length(parcels)) FROM stage
@@ -314,9 +351,6 @@ DELETE FROM stage WHERE rowid IN (
     SELECT stage.rowid FROM stage LEFT JOIN landing USING (target, name)
     WHERE staged_at <= :until AND landing.id IS NULL ORDER BY staged_at LIMIT :limit
 );
-
--- name: is_landing
-SELECT 1 FROM landing WHERE target = ? AND name = ?;
 
 -- name: add_landing
 INSERT INTO landing (target, name, published_at, principal, keys) VALUES (?, ?, ?, ?, ?);
@@ -340,3 +374,16 @@ INSERT OR REPLACE INTO publication (target, series, number, count, published_at)
 DELETE FROM publication WHERE (target, series) IN (
     SELECT target, series FROM publication WHERE published_at <= :until ORDER BY published_at LIMIT :limit
 );
+
+-- name: packs_of_row
+-- Without an index: it is asked for when a row is damaged.
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+FROM pack WHERE start = ?;
+
+-- name: singles_of_row
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE start = ? OR seq = ?;
+
+-- name: set_aside
+INSERT OR REPLACE INTO quarantine (last, queue, count, start, at) VALUES (?, ?, ?, ?, ?);

@@ -8,16 +8,28 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 
 from couriermq.clock import fresh_key
-from couriermq.core.chronicle import Commit, entries_of
-from couriermq.core.errors import AlreadyExists, CourierError, OffsetGone, QueueNotFound, Unavailable
-from couriermq.core.events import Entry, Event, EventKind
-from couriermq.core.limits import COMMIT_BYTES
-from couriermq.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
+from couriermq.core.errors import AlreadyExists, CourierError, QueueNotFound, Unavailable
+from couriermq.core.events import Event
+from couriermq.core.lifecycle.browse import browse, read_message
+from couriermq.core.lifecycle.expire import STEP, expire
+from couriermq.core.lifecycle.move import move
+from couriermq.core.lifecycle.needs import Deciding
+from couriermq.core.lifecycle.purge import purge, remove_chosen, sweep
+from couriermq.core.lifecycle.quarantine import quarantine
+from couriermq.core.lifecycle.receive import Order as ReceiveOrder
+from couriermq.core.lifecycle.receive import receive
+from couriermq.core.lifecycle.send import Order as SendOrder
+from couriermq.core.lifecycle.send import Outcomes, send
+from couriermq.core.lifecycle.settle import Order as SettleOrder
+from couriermq.core.lifecycle.settle import Outcome, settle
+from couriermq.core.lifecycle.tally import Tally
+from couriermq.core.lifecycle.unit import Unit
+from couriermq.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
 from couriermq.core.receipts import Sealer
 from couriermq.storage.base import (
     SWEEP_COUNT,
@@ -27,22 +39,21 @@ from couriermq.storage.base import (
     Filter,
     Moved,
     Parcel,
-    ShardLog,
     Signals,
-    Span,
     StoredRecord,
 )
+from couriermq.storage.group_commit import LATER, GroupCommit
 from couriermq.storage.metrics import Metrics
-from couriermq.storage.sqlite import browsing, care, leasing, passing, sending
-from couriermq.storage.sqlite.claims import Claims, forget_claims
-from couriermq.storage.sqlite.commit import GroupCommit
+from couriermq.storage.sqlite import care, trim
+from couriermq.storage.sqlite.claims import Claims
 from couriermq.storage.sqlite.connection import DATABASE, connect, migrate, prepare, sync_directory
-from couriermq.storage.sqlite.ledger import Ledger, Tally, Tx
+from couriermq.storage.sqlite.contents import Damaged
+from couriermq.storage.sqlite.engine import SEND, Engine, Joint, Work
+from couriermq.storage.sqlite.journal import Journal
+from couriermq.storage.sqlite.ledger import Ledger
 from couriermq.storage.sqlite.log import PAGE_BYTES, Log
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.stages import Stages
-
-T = TypeVar("T")
 
 MIN_FREE_BYTES = 64 * 1024 * 1024
 """Room kept on the disk for acks, releases and checkpoints once sends are refused."""
@@ -53,8 +64,8 @@ COUNTED_TOGETHER = 100
 _queue = msgspec.msgpack.Decoder(Queue)
 
 
-class SqliteStore(Claims, Stages):
-    """One directory, one process, one file. `sync` and `journal` are there for tests and measurements."""
+class SqliteStore(Claims, Stages, Journal):
+    """One directory, one process, one file. `sync` is there for tests and measurements."""
 
     def __init__(
         self,
@@ -62,16 +73,13 @@ class SqliteStore(Claims, Stages):
         *,
         min_free_bytes: int = MIN_FREE_BYTES,
         sync: Callable[[int], None] = os.fdatasync,
-        journal: bool = True,
     ) -> None:
         self.path = directory
         self._min_free_bytes = min_free_bytes
         self._sync = sync
-        self._journal = journal
         self._ledger = Ledger()
         self._reading = threading.Lock()
         self._doomed: dict[int, Queue] = {}
-        self._oldest_offset = 0
         self._dedup_due = 0
         self._commits_seen = -1
         self._full: str | None = None
@@ -89,14 +97,12 @@ class SqliteStore(Claims, Stages):
         except BaseException:
             self._lock.release()
             raise
-        self._commit = GroupCommit(
-            self._db,
-            self._log,
-            self._ledger,
-            signals,
-            sync=self._sync,
-            journal=self._journal,
+        self._engine = Engine(
+            self._db, self._log, self._ledger, signals=signals, sync=self._sync, set_aside=self._set_aside
         )
+        self._commit = GroupCommit(self._engine)
+        self._engine.metrics = self._commit.metrics
+        self._signals = signals
 
     def _open_files(self) -> None:
         path = self.path / DATABASE
@@ -123,15 +129,21 @@ class SqliteStore(Claims, Stages):
             tally = ledger.tallies[key] = Tally(key, next_due=0)
             tally.figures = tuple(figures)
             ledger.note(0, key)
-        edges = self._db.execute(Q.journal_edges).fetchone()
-        if edges:
-            self._oldest_offset, ledger.next_offset, ledger.next_seq = edges
+        ends = self._db.execute(Q.journal_ends).fetchone()
+        if ends:
+            self._oldest_offset, ledger.next_offset, ledger.next_seq, ledger.next_lease = ends
+        oldest = self._db.execute(Q.read_meta, (trim.OLDEST,)).fetchone()
+        self._oldest_offset = int(oldest[0]) if oldest else self._oldest_offset
         self._look_at_landings()
-        (newest,) = self._db.execute("SELECT max(seq) FROM message").fetchone()
-        ledger.next_seq = max(ledger.next_seq, (newest or 0) + 1)
+        for query in ("SELECT max(seq) FROM message", "SELECT max(last) FROM pack"):
+            ledger.next_seq = max(ledger.next_seq, (self._db.execute(query).fetchone()[0] or 0) + 1)
+        if not ledger.next_lease:  # the journal was written by a migration, which knows no lease
+            (newest,) = self._db.execute("SELECT max(lease_no) FROM message").fetchone()
+            ledger.next_lease = (newest or 0) + 1
 
     async def close(self) -> None:
         await self._commit.close()
+        self._log.finish()
         with self._reading:  # a reader that was cancelled still runs in its thread: close nothing under it
             self._reader.close()
         self._copier.close()
@@ -202,30 +214,32 @@ class SqliteStore(Claims, Stages):
         return records
 
     async def next_key(self) -> int:
-        def operation(tx: Tx) -> int:
-            row = tx.execute(Q.read_meta, ("next_key",)).fetchone()
+        def order(unit: Unit) -> int:
+            row = self._db.execute(Q.read_meta, ("next_key",)).fetchone()
             key = int(row[0]) if row else 1
-            tx.execute(Q.put_meta, ("next_key", key + 1))
+            self._db.execute(Q.put_meta, ("next_key", key + 1))
             return key
 
-        return await self._commit.submit(operation)
+        key: int = await self._commit.submit(order)
+        return key
 
     async def change_records(
         self, *, put: Sequence[StoredRecord] = (), delete: Sequence[StoredRecord] = (), events: Sequence[Event] = ()
     ) -> None:
-        def operation(tx: Tx) -> None:
+        def order(unit: Unit) -> None:
             for record in delete:
                 query = Q.doom_record if record.kind == "queue" else Q.delete_record
                 where = (record.tenant, record.id)
-                tx.execute(query, where if record.kind == "queue" else (record.kind, *where))
+                self._db.execute(query, where if record.kind == "queue" else (record.kind, *where))
             for record in put:
                 try:
-                    tx.execute(Q.put_record, (record.kind, record.tenant, record.id, record.slot, record.document))
+                    values = (record.kind, record.tenant, record.id, record.slot, record.document)
+                    self._db.execute(Q.put_record, values)
                 except sqlite3.IntegrityError:
                     raise AlreadyExists(record.kind, (record.slot or record.id).rpartition("/")[2]) from None
-            tx.events.extend(events)
+            unit.events.extend(events)
 
-        await self._commit.submit(operation)
+        await self._commit.submit(order)
         for record in delete:
             if record.kind == "queue":
                 self._doom(_queue.decode(record.document))
@@ -237,11 +251,17 @@ class SqliteStore(Claims, Stages):
         self._doomed[queue.key] = queue
         self._look_again(queue.key)
 
+    def _set_aside(self, unit: Unit, damaged: Damaged) -> Deciding[int]:
+        (at,) = self._db.execute("SELECT max(at) FROM (SELECT at FROM journal ORDER BY start DESC LIMIT 1)").fetchone()
+        return quarantine(
+            unit, start=damaged.start, seq=damaged.seq, queues=self._directory, sealer=self.sealer, at=at or 0
+        )
+
     def _look_again(self, key: int) -> None:
         """Settings such as retention may have changed what is due when."""
         self._ledger.tally(key).next_due = 0
         self._ledger.note(0, key)
-        self._commit.wake(0)
+        self._signals.due(0)
 
     # -- data plane -------------------------------------------------------------------------------------------
 
@@ -250,61 +270,82 @@ class SqliteStore(Claims, Stages):
     ) -> list[Sent | CourierError]:
         if reason := self._refusal():
             raise Unavailable(reason)
+        size = sum([len(parcel.draft.body) for parcel in parcels])
+        order = SendOrder(parcels, now, principal, events)
+        outcomes: list[Sent | CourierError] = await self._commit.submit(
+            Joint((SEND, 0), self._send, order, len(parcels), size)
+        )
+        return outcomes
 
-        def operation(tx: Tx) -> list[Sent | CourierError]:
-            tx.events.extend(events)
-            return sending.send(
-                tx, parcels, directory=self._directory, sealer=self.sealer, now=now, principal=principal
-            )
-
-        return await self._commit.submit(operation)
+    def _send(self, unit: Unit, orders: list[SendOrder]) -> Deciding[list[Outcomes]]:
+        return send(unit, orders, queues=self._directory, sealer=self.sealer)
 
     async def receive(
         self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
     ) -> list[Lease]:
-        def operation(tx: Tx, live: Queue) -> list[Lease]:
-            return leasing.receive(
-                tx,
-                live,
-                sealer=self.sealer,
-                limit=limit,
-                lease_ms=lease_ms,
-                group_limit=group_limit,
-                now=now,
-                principal=principal,
-            )
+        order = ReceiveOrder(limit, lease_ms, now, principal, group_limit)
 
-        return await self._on(queue, now, operation)
+        count = min(limit, self._ledger.tally(queue.key).counts[State.READY])
+        joint = Joint(("receive", queue.key), partial(self._receive, queue), order, count)
+        leases: list[Lease] = await self._jointly(joint)
+        return leases
+
+    def _receive(
+        self, queue: Queue, unit: Unit, orders: list[ReceiveOrder]
+    ) -> Deciding[Sequence[list[Lease] | object | None]]:
+        latest = max([order.now for order in orders])
+        live = yield from self._live(unit, queue, latest)
+        if self._is_behind(live.key, latest):
+            return [None] * len(orders)
+        found = yield from receive(unit, live, orders, sealer=self.sealer, now=latest)
+        return [LATER if leases is None else leases for leases in found]
 
     async def settle(
         self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
     ) -> list[Settled | CourierError]:
-        def operation(tx: Tx, live: Queue) -> list[Settled | CourierError]:
-            return leasing.settle(
-                tx, live, settlements, directory=self._directory, sealer=self.sealer, now=now, principal=principal
-            )
+        order = SettleOrder(settlements, now, principal)
 
-        return await self._on(queue, now, operation)
+        key = ("ack", queue.key) if order.is_ack else ("settle", id(order))
+        joint = Joint(key, partial(self._settle, queue), order, len(settlements))
+        outcomes: list[Settled | CourierError] = await self._jointly(joint)
+        return outcomes
+
+    def _settle(self, queue: Queue, unit: Unit, orders: list[SettleOrder]) -> Deciding[Sequence[list[Outcome] | None]]:
+        latest = max([order.now for order in orders])
+        live = yield from self._live(unit, queue, latest)
+        if self._is_behind(live.key, latest):
+            return [None] * len(orders)
+        return (yield from settle(unit, live, orders, queues=self._directory, sealer=self.sealer))
+
+    async def _jointly(self, joint: Joint) -> Any:
+        """Carry out an order with others about the same queue, in as many commits as it takes to apply time."""
+        while (done := await self._commit.submit(joint)) is None:
+            self._look_at_landings()
+        return done
 
     async def browse(self, queue: Queue, *, now: int, where: Filter, limit: int, after: str | None = None) -> Page:
         live = await self._catch_up(queue, now)
-        return browsing.browse(self._db, live, self.sealer, where, limit=limit, after=after)
+        decide = partial(browse, queue=live, where=where, sealer=self.sealer, limit=limit, after=after)
+        page: Page = await self._look(decide)
+        return page
 
     async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
         live = await self._catch_up(queue, now)
-        return browsing.read_message(self._db, live, self.sealer, message_id)
+        decide = partial(read_message, queue=live, message_id=message_id, sealer=self.sealer)
+        message: Message = await self._look(decide)
+        return message
 
     async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
-        chosen = partial(browsing.remove_chosen, seqs=seqs, kind=EventKind(kind), now=now, principal=principal)
-        return await self._on(queue, now, chosen)
+        decide = partial(remove_chosen, seqs=seqs, kind=kind, now=now, principal=principal)
+        gone: list[int] = await self._on(queue, now, decide)
+        return gone
 
     async def purge(
         self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
     ) -> Moved:
-        def operation(tx: Tx, live: Queue) -> Moved:
-            return browsing.purge(tx, live, upto_seq=upto_seq, after=after, limit=limit, now=now, principal=principal)
-
-        return await self._on(queue, now, operation)
+        decide = partial(purge, upto_seq=upto_seq, after=after, limit=limit, now=now, principal=principal)
+        moved: Moved = await self._on(queue, now, decide)
+        return moved
 
     async def move(
         self,
@@ -319,25 +360,19 @@ class SqliteStore(Claims, Stages):
         now: int,
         principal: str,
     ) -> Moved:
-        def operation(tx: Tx, live: Queue) -> Moved:
-            return browsing.move(
-                tx,
-                live,
-                target and self._live(tx, target, now),
-                directory=self._directory,
-                seqs=seqs,
-                upto_seq=upto_seq,
-                after=after,
-                limit=limit,
-                kind=EventKind(kind),
-                now=now,
-                principal=principal,
-            )
+        def decide(unit: Unit, live: Queue) -> Deciding[Moved]:
+            goal = None
+            if target is not None:
+                goal = yield from self._live(unit, target, now)
+            return (
+                yield from move(
+                    unit, live, goal, queues=self._directory, seqs=seqs, upto_seq=upto_seq, after=after, limit=limit,
+                    kind=kind, now=now, principal=principal,
+                )
+            )  # fmt: skip
 
-        return await self._on(source, now, operation)
-
-    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
-        return await self._on(queue, now, partial(browsing.hasten, after=after, limit=limit, now=now))
+        moved: Moved = await self._on(source, now, decide)
+        return moved
 
     async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
         found = {}
@@ -352,37 +387,42 @@ class SqliteStore(Claims, Stages):
         await self._catch_up(queue, now)
         tally = self._ledger.tally(queue.key)
         if tally.oldest_at is None and tally.total:
-            entered = [
-                self._db.execute(query, (queue.key,)).fetchone()[0]
-                for query in (Q.oldest_entered, Q.oldest_entered_own)
-            ]
+            queries = (Q.oldest_single, Q.oldest_own, Q.oldest_pack)
+            entered = [self._db.execute(query, (queue.key,)).fetchone()[0] for query in queries]
             tally.oldest_at = min((at for at in entered if at is not None), default=None)
         return tally.counters
 
     async def last_seq(self, queue: Queue) -> int:
         return self._ledger.next_seq - 1
 
-    async def _on(self, queue: Queue, now: int, operation: Callable[[Tx, Queue], T]) -> T:
-        """Run an operation on a queue that time has been applied to, in as many commits as that takes."""
+    async def _on(self, queue: Queue, now: int, decide: Callable[[Unit, Queue], Deciding[Any]]) -> Any:
+        """Carry out a decision about a queue that time has been applied to, in as many commits as that takes."""
 
-        def attempt(tx: Tx) -> tuple[T] | None:
-            live = self._live(tx, queue, now)
-            return None if self._is_behind(live.key, now) else (operation(tx, live),)
+        def order(unit: Unit) -> Deciding[tuple[Any] | None]:
+            live = yield from self._live(unit, queue, now)
+            return None if self._is_behind(live.key, now) else ((yield from decide(unit, live)),)
 
-        while (done := await self._commit.submit(attempt)) is None:
+        while (done := await self._commit.submit(order)) is None:
             self._look_at_landings()
         return done[0]
+
+    async def _look(self, order: Work) -> Any:
+        """Carry out an order that changes nothing, on what is durable."""
+        if self._commit.failure is not None:
+            return self._engine.look(order)  # a store that cannot write can still be looked at
+        return await self._commit.submit(order)
 
     def _is_behind(self, key: int, now: int) -> bool:
         """Whether time or a publication has yet to be applied to a queue."""
         return self._ledger.tally(key).next_due <= now or key in self._landing
 
-    def _live(self, tx: Tx, queue: Queue, now: int) -> Queue:
+    def _live(self, unit: Unit, queue: Queue, now: int) -> Deciding[Queue]:
         """The queue as its settings are now, with a step of time applied; raises QueueNotFound if it was deleted."""
         live = self._known(queue)
         if live.key in self._landing:
-            self._land(tx)
-        passing.apply_time(tx, live, directory=self._directory, now=now)
+            yield from self._land(unit)
+        if self._ledger.tally(live.key).next_due <= now:
+            yield from expire(unit, live, queues=self._directory, now=now)
         return live
 
     def _known(self, queue: Queue) -> Queue:
@@ -395,7 +435,7 @@ class SqliteStore(Claims, Stages):
         """Apply time before a look, step by step, so that the figures are exact."""
         while self._is_behind(self._known(queue).key, now):
             try:
-                await self._commit.submit(lambda tx: self._live(tx, queue, now))
+                await self._commit.submit(lambda unit: self._live(unit, queue, now))
             except Unavailable:
                 break  # a store that cannot write can still be looked at, as it was when it last could
             self._look_at_landings()
@@ -409,7 +449,7 @@ class SqliteStore(Claims, Stages):
 
     async def _advance(self, now: int) -> int | None:
         if self._commit.failure is not None:
-            await self._commit.submit(lambda tx: None)  # tries to recover, or raises
+            await self._commit.submit(lambda unit: None)  # tries to recover, or raises
         while (key := self._ledger.due(now)) is not None:
             try:
                 swept = await self._commit.submit(partial(self._pass_time, key=key, now=now))
@@ -418,6 +458,7 @@ class SqliteStore(Claims, Stages):
                 raise
             if swept:
                 self._doomed.pop(key, None)
+                self._ledger.tallies.pop(key, None)
             elif key in self._doomed:
                 self._ledger.tally(key).next_due = now + SWEEP_MS  # what is due elsewhere does not wait for all of it
                 self._ledger.note(now + SWEEP_MS, key)
@@ -425,73 +466,31 @@ class SqliteStore(Claims, Stages):
         await self._finish_claims(now)
         await self._forget_stages(now)
         while self._dedup_due <= now:
-            more = await self._commit.submit(lambda tx: passing.forget_dedup(tx, now))
-            self._dedup_due = now if more else now + MINUTE
+            gone = await self._commit.submit(
+                lambda unit: self._db.execute(Q.forget_dedup, {"now": now, "limit": STEP}).rowcount
+            )
+            self._dedup_due = now if gone == STEP else now + MINUTE
         return self._ledger.next_due()
 
-    def _pass_time(self, tx: Tx, *, key: int, now: int) -> bool:
+    def _pass_time(self, unit: Unit, *, key: int, now: int) -> Deciding[bool]:
         """Whether the queue was deleted and nothing of it is left now."""
         queue = self._directory.queue_of_key(key)
         if queue is not None:
-            passing.apply_time(tx, queue, directory=self._directory, now=now)
-        elif key in self._doomed and passing.sweep(tx, self._doomed[key], now=now, limit=SWEEP_COUNT):
-            forget_claims(tx, key)
-            return True
+            yield from expire(unit, queue, queues=self._directory, now=now)
+        elif key in self._doomed:
+            doomed = self._doomed[key]
+            if (yield from sweep(unit, doomed, now=now, limit=SWEEP_COUNT)):
+                self._engine.flush(unit)
+                self._forget(doomed)
+                unit.touched.pop(key, None)
+                return True
         return False
 
-    # -- journal ----------------------------------------------------------------------------------------------
-
-    def journals(self) -> Sequence[ShardLog]:
-        return [self]
-
-    async def span(self) -> Span:
-        return Span(oldest=self._oldest_offset, next=self._commit.durable_offset)
-
-    async def read_events(self, *, start: int, limit: int) -> list[Entry]:
-        commits = await self.read_commits(start=start, limit=limit)
-        return await asyncio.to_thread(entries_of, commits, start=start, limit=limit) if commits else []
-
-    async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
-        if start < self._oldest_offset:
-            raise OffsetGone(start, self._oldest_offset)
-        durable = self._commit.durable_offset
-        if start >= durable:
-            return []
-        commits = await asyncio.to_thread(self._read_journal, start, min(limit, durable - start), durable)
-        if not commits:  # trimmed in this moment
-            raise OffsetGone(start, self._oldest_offset)
-        return commits
-
-    def _read_journal(self, start: int, limit: int, durable: int) -> list[Commit]:
-        commits: list[Commit] = []
-        size = 0
-        with self._reading:
-            for row in self._reader.execute(Q.read_journal, {"offset": start, "durable": durable}):
-                commit = Commit(*row)
-                commits.append(commit)
-                size += len(commit.events)
-                if commit.start + commit.count >= start + limit or size >= COMMIT_BYTES:
-                    break
-        return commits
-
-    async def trim_events(self, *, before: int) -> int:
-        await self._commit.submit(lambda tx: tx.execute(Q.trim_journal, {"before": before}).rowcount)
-        self._oldest_offset = self._db.execute(Q.journal_edges).fetchone()[0] or 0
-        return self._oldest_offset
-
-    async def offset_at(self, at: int) -> int:
-        """The offset of the first event that was committed at `at` or later."""
-        found = self._db.execute(Q.offset_at, (at,)).fetchone()[0]
-        return self._ledger.next_offset if found is None else int(found)
-
-    async def offset_keeping(self, size: int) -> int:
-        found = await asyncio.to_thread(self._find_offset_keeping, size)
-        return self._oldest_offset if found is None else found
-
-    def _find_offset_keeping(self, size: int) -> int | None:
-        with self._reading:
-            found: int | None = self._reader.execute(Q.offset_keeping, (size,)).fetchone()[0]
-        return found
+    def _forget(self, queue: Queue) -> None:
+        """A queue that was deleted has no message any more."""
+        for query in (Q.delete_groups, Q.delete_tally, Q.forget_claim_parts, Q.forget_claims, Q.forget_jobs):
+            self._db.execute(query, (queue.key,))
+        self._db.execute(Q.delete_record, ("doomed", queue.tenant, queue.id))
 
     # -- care -------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 """What only the embedded engine promises: group commit, a full disk, a failing disk, one process a directory."""
 
 import asyncio
+import gzip
+import json
 import os
 import sqlite3
 import subprocess
@@ -15,8 +17,10 @@ import pytest
 
 from couriermq.core.errors import Unavailable
 from couriermq.core.events import EventKind
-from couriermq.core.model import Draft, Kind
+from couriermq.core.model import Ack, Draft, Kind
 from couriermq.storage.base import CannotOpen
+from couriermq.storage.sqlite import care
+from couriermq.storage.sqlite.dumping import SqliteDump
 from couriermq.storage.sqlite.store import SqliteStore
 from tests.support.engines import Rig
 
@@ -88,7 +92,7 @@ async def test_nobody_hears_of_success_before_the_sync(tmp_path: Path) -> None:
 
     async with opened(tmp_path) as rig:
         await rig.create("orders")
-        sqlite_store(rig)._commit._sync = slow_sync
+        sqlite_store(rig)._engine._sync = slow_sync
         sending = asyncio.create_task(rig.send("orders"))
         try:
             async with asyncio.timeout(20):
@@ -308,8 +312,10 @@ async def test_a_directory_that_could_not_be_opened_is_not_left_locked(tmp_path:
 
 DAMAGE = {
     "a wrong tally": "UPDATE tally SET ready = ready + 1 WHERE queue = 1",
-    "a lost body": "DELETE FROM payload",
-    "a stray body": "INSERT INTO payload (seq, body) VALUES (999, x'00')",
+    "a lost body": "UPDATE pack SET start = 999",
+    "a stray body": "INSERT INTO payload (seq, body, crc) VALUES (999, x'00', 3523407757)",
+    "a pack that does not add up": "UPDATE pack SET count = count + 1",
+    "a damaged body": "UPDATE journal SET events = CAST(replace(events, 'xxx', 'yxx') AS BLOB) WHERE first_seq = 1",
     "a wrong group": "UPDATE fifo SET leased = 7",
     "a lost group": "DELETE FROM fifo",
     "a gap in the journal": "DELETE FROM journal WHERE start = (SELECT max(start) FROM journal WHERE start < 3)",
@@ -338,33 +344,43 @@ async def test_a_check_finds(tmp_path: Path, damage: str) -> None:
 # -- older data -----------------------------------------------------------------------------------------------
 
 
-async def test_data_from_before_there_were_claims_can_be_used(tmp_path: Path) -> None:
+SCHEMA_3 = Path(__file__).parent / "data" / "schema_3.db.gz"
+"""What a Courier of schema 3 left behind; `make_schema_3.py` says how."""
+
+
+async def test_data_of_schema_3_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / "courier.db").write_bytes(gzip.decompress(SCHEMA_3.read_bytes()))
+    known = json.loads(SCHEMA_3.with_name("schema_3.json").read_text())
     async with opened(tmp_path) as rig:
-        await rig.create("orders")
-        await rig.send("orders", b"old")
-    with sqlite3.connect(tmp_path / "courier.db") as db:
-        for table in ("job", "claim", "claim_part", "stage", "publication", "landing"):
-            db.execute(f"DROP TABLE {table}")
-        db.execute("PRAGMA user_version = 1")
-    db.close()
-    async with opened(tmp_path) as rig:
-        job = await rig.claims.open(rig.queue("orders"), "spark")
-        claim = await rig.claims.claim(rig.queue("orders"), "spark", 1, epoch=job.epoch, limit=1, principal="tester")
-        assert claim.count == 1
+        assert await rig.store.check() == []
+        for name, bodies in known["bodies"].items():
+            assert sorted(message.body.decode() for message in await rig.browse(name)) == bodies
+        assert (await rig.store.span()).next == known["events"]
+        for name, receipt in known["receipts"].items():
+            await rig.broker.ack(rig.queue(name), receipt, principal="tester")
+        slice_ = await rig.claims.read(rig.queue("jobs"), "spark", 1, epoch=known["epoch"], start=0, stop=10)
+        assert [message.body for _, message in slice_.messages] == [b"job 0", b"job 1"]
+        leases = await rig.receive("orders", limit=10)
+        assert {lease.message.body for lease in leases} >= {b"plain 1", b"given", b"large" * 1_000}
+        await rig.settle("orders", *(Ack(lease.receipt) for lease in leases))
+        (dead,) = await rig.browse("dead")
+        assert dead.death is not None
+        assert await rig.redrive("dead") == 1
+        await rig.pass_time(ms=60_000)
+        assert {lease.message.body for lease in await rig.receive("orders", limit=10)} == {b"dies", b"later"}
         assert await rig.store.check() == []
 
 
-async def test_a_message_from_before_is_found_by_the_id_that_it_was_given_then(tmp_path: Path) -> None:
-    async with opened(tmp_path) as rig:
-        await rig.create("orders")
-        await rig.send("orders", b"old")
-    with sqlite3.connect(tmp_path / "courier.db") as db:
-        db.execute("UPDATE message SET id = ?, given = 0", ("5" * 32,))
-        db.execute("PRAGMA user_version = 2")
-    db.close()
-    async with opened(tmp_path) as rig:
-        (found,) = await rig.browse("orders", id="5" * 32)
-        assert found.body == b"old"
+async def test_a_backup_of_schema_3_can_be_restored(tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    (backup / "courier.db").write_bytes(gzip.decompress(SCHEMA_3.read_bytes()))
+    assert care.check(backup) == []
+    care.restore(backup, tmp_path / "data")
+    async with opened(tmp_path / "data") as rig:
+        assert (await rig.counters("orders")).total_count == 8
+    with pytest.raises(CannotOpen, match="start this one on it once"):
+        await SqliteDump(backup, source=True).open()
 
 
 async def test_a_lease_without_end_that_no_claim_knows_of_is_found(tmp_path: Path) -> None:

@@ -1,0 +1,227 @@
+"""Loads what decisions need and commits what they come to, in one SQLite database."""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from types import GeneratorType
+from typing import Any
+
+import msgspec
+
+from couriermq.core.errors import CourierError, Unavailable
+from couriermq.core.lifecycle.unit import Unit
+from couriermq.storage.base import Signals
+from couriermq.storage.group_commit import LATER, Turn
+from couriermq.storage.metrics import Metrics
+from couriermq.storage.sqlite.changes import write
+from couriermq.storage.sqlite.contents import Cache, Damaged
+from couriermq.storage.sqlite.facts import Facts
+from couriermq.storage.sqlite.ledger import Ledger
+from couriermq.storage.sqlite.log import Log
+from couriermq.storage.sqlite.queries import Q
+
+RECOVERY_SECONDS = 1.0
+MOST_DAMAGED = 1_000
+"""Rows that one order sets aside before it gives up."""
+
+log = logging.getLogger(__name__)
+
+Work = Callable[[Unit], Any]
+"""An order: returns a decision, or does what no decision is needed for and returns its result."""
+
+
+SEND = "send"
+"""The first part of the key of orders that send."""
+
+
+class Joint(msgspec.Struct, gc=False):
+    """An order that is decided together with the others of its `key` in the same commit."""
+
+    key: tuple[str, int]
+    decide: Callable[[Unit, list[Any]], Any]
+    """Takes the orders of all; a result for each."""
+    order: Any
+    count: int
+    size: int = 0
+
+
+class Engine:
+    """Used by the group commit, in the event loop."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        log: Log,
+        ledger: Ledger,
+        *,
+        signals: Signals,
+        sync: Callable[[int], None],
+        set_aside: Callable[[Unit, Damaged], Any],
+    ) -> None:
+        self.durable_offset = ledger.next_offset
+        self.cache = Cache()
+        self.metrics = Metrics()
+        self.facts = Facts(db, self.cache)
+        self._db = db
+        self._log = log
+        self._ledger = ledger
+        self._signals = signals
+        self._sync = sync
+        self._set_aside = set_aside
+        self._announced: dict[int, int] = {}
+        self._retry_at = 0.0
+
+    def commit(self, orders: Sequence[Work | Joint], turn: Turn) -> tuple[list[object], bool]:
+        db, unit = self._db, self._ledger.unit()
+        before = db.total_changes
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            results = self._take(unit, orders, turn)
+            unit.finish()
+            write(db, unit)
+            if tallies := unit.changed_tallies():
+                db.executemany(Q.put_tally, tallies)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            unit.undo()
+            self.cache.forget_from(self._ledger.next_offset)
+            raise
+        self._keep(unit)
+        return results, db.total_changes != before
+
+    def commit_alone(self, order: Work | Joint) -> tuple[object, bool]:
+        try:
+            results, has_written = self._commit_undamaged(order)
+        except (CourierError, Unavailable) as error:
+            return error, False
+        except sqlite3.Error as error:
+            return Unavailable(_reason(error)), False
+        except Exception as error:
+            return error, False
+        return results[0], has_written
+
+    def _commit_undamaged(self, order: Work | Joint) -> tuple[list[object], bool]:
+        """Carry out an order; messages that turn out to be damaged on the way are set aside first."""
+        for _ in range(MOST_DAMAGED):
+            try:
+                return self.commit([order], Turn())
+            except Damaged as damaged:
+                log.error("%s: its messages are set aside; run `courier doctor`", damaged)
+                error = damaged
+                (count,), _ = self.commit([self._order_to_set_aside(damaged)], Turn())
+                self.metrics.quarantined += count  # type: ignore[operator]
+                if not count:
+                    break
+        raise Unavailable(f"{error}; run `courier doctor`")
+
+    def _order_to_set_aside(self, damaged: Damaged) -> Work:
+        return lambda unit: self._set_aside(unit, damaged)
+
+    def _take(self, unit: Unit, orders: Sequence[Work | Joint], turn: Turn) -> list[object]:
+        """The results of as many orders as fit into one turn; joint ones are decided last, sends before others."""
+        results: list[object] = []
+        groups: dict[tuple[str, int], list[tuple[int, Joint]]] = {}
+        count = size = 0
+        for order in orders:
+            if isinstance(order, Joint):
+                groups.setdefault(order.key, []).append((len(results), order))
+                results.append(LATER)
+                count += order.count
+                size += order.size
+            else:
+                results.append(self.decide(unit, order(unit)))
+            if turn.is_over(events=count + len(unit.events), size=size + unit.taken_bytes):
+                break
+        for _, members in sorted(groups.items(), key=_rank):
+            decision = members[0][1].decide(unit, [joint.order for _, joint in members])
+            for (index, _), result in zip(members, self.decide(unit, decision), strict=True):
+                results[index] = result
+            for start, content in unit.new_contents.items():
+                self.cache.put(start, content)  # receivers of the same commit may want them
+            unit.new_contents.clear()
+        return results
+
+    def rank(self, order: Work | Joint) -> int:
+        """In which order orders of one commit happen: sends first, so that receivers find what they bring."""
+        return 0 if isinstance(order, Joint) and order.key[0] == SEND else 1
+
+    def decide(self, unit: Unit, decision: Any) -> Any:
+        """Answer what a decision needs until it has its outcome; anything else is an outcome already."""
+        if not isinstance(decision, GeneratorType):
+            return decision
+        load = self.facts.load
+        try:
+            need = next(decision)
+            while True:
+                write(self._db, unit)
+                need = decision.send(load(need))
+        except StopIteration as end:
+            return end.value
+
+    def look(self, order: Work) -> Any:
+        """Carry out an order that changes nothing, at once."""
+        unit = self._ledger.unit()
+        try:
+            return self.decide(unit, order(unit))
+        except Damaged as error:
+            raise Unavailable(f"{error}; run `courier doctor`") from error
+
+    def flush(self, unit: Unit) -> None:
+        write(self._db, unit)
+
+    def _keep(self, unit: Unit) -> None:
+        self._ledger.keep(unit)
+        self.metrics.events.update(unit.kinds)
+        for key, count in unit.ready.items():
+            self._announced[key] = self._announced.get(key, 0) + count
+        if unit.dues:
+            self._signals.due(min(unit.dues)[0])
+
+    # -- durability -------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        self._sync(self._log.descriptor)
+
+    def synced(self) -> None:
+        if self.durable_offset != self._ledger.next_offset:
+            self.durable_offset = self._ledger.next_offset
+            self._signals.journaled()
+        announced, self._announced = self._announced, {}
+        for key, count in announced.items():
+            self._signals.ready(key, count)
+
+    def recover(self) -> str | None:
+        """Write all pages anew through a checkpoint, at most once a second."""
+        if perf_counter() < self._retry_at:
+            return "the disk did not take the last write"
+        self._retry_at = perf_counter() + RECOVERY_SECONDS
+        try:
+            if not self._log.cut():
+                return "the disk did not take the last write, and a reader is in the way of writing it again"
+            self.sync()
+        except (sqlite3.Error, OSError) as error:
+            return f"the disk did not take the last write: {error}"
+        return None
+
+    def rest(self) -> None:
+        self._log.tend()
+
+
+def _rank(group: tuple[tuple[str, int], list[tuple[int, Joint]]]) -> int:
+    return 0 if group[0][0] == SEND else 1
+
+
+def _reason(error: sqlite3.Error) -> str:
+    """What to tell a caller whose write SQLite refused."""
+    match getattr(error, "sqlite_errorname", ""):
+        case "SQLITE_FULL":
+            return "the disk is full; free some space, then try again"
+        case name if name.startswith("SQLITE_READONLY"):
+            return "the data directory is read-only; make it writable, then try again"
+        case name if name.startswith("SQLITE_CORRUPT") or name == "SQLITE_NOTADB":
+            return "the data is damaged; stop Courier and run `courier doctor`"
+        case _:
+            return f"the store cannot write: {error}"
