@@ -137,7 +137,7 @@ class SqliteStore(Claims, Stages, Journal):
         self._look_at_landings()
         for query in ("SELECT max(seq) FROM message", "SELECT max(last) FROM pack"):
             ledger.next_seq = max(ledger.next_seq, (self._db.execute(query).fetchone()[0] or 0) + 1)
-        if not ledger.next_lease:  # the journal was written by a migration, which knows no lease
+        if not ends or not ledger.next_lease:  # a migration has written the store, and knows no lease
             (newest,) = self._db.execute("SELECT max(lease_no) FROM message").fetchone()
             ledger.next_lease = (newest or 0) + 1
 
