@@ -151,6 +151,8 @@ class Memory:
                 return self._found(lambda row: row.queue == need.queue and self._is_aged(row, need))
             case needs.InOrder():
                 return self._found(lambda row: row.queue == need.queue)
+            case needs.WaitingAgain():
+                return self._found(lambda row: row.queue == need.queue and row.state == 0 and row.attempts > 0)
             case needs.NextDue():
                 return self._next_due(need.queue)
             case needs.HasCopies():

@@ -111,6 +111,11 @@ def entrance_of(member: Member) -> tuple[int, int]:
     return pack.entered_at, pack.first + index
 
 
+def size_of(member: Member) -> int:
+    """Of its body; in a pack of several, which are small, their average."""
+    return member.size if isinstance(member, Single) else member[0].bytes // member[0].remaining
+
+
 def state_of(member: Member) -> int:
     return member.state if isinstance(member, Single) else member[0].state
 
@@ -126,7 +131,7 @@ def portions(members: Sequence[Member]) -> Iterator[list[Member]]:
     size = 0
     for member in members:
         row = member if isinstance(member, Single) else member[0]
-        start, weight = row.start or 0, row.size if isinstance(row, Single) else row.bytes // row.remaining
+        start, weight = row.start or 0, size_of(member)
         if part and (size + weight > COMMIT_BYTES or (start not in starts and len(starts) == ROWS_AT_ONCE)):
             yield part
             part, starts, size = [], set(), 0

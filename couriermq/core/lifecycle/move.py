@@ -4,10 +4,19 @@ from collections.abc import Sequence
 
 from couriermq.core.lifecycle.cursor import Moved, read_cursor, write_cursor
 from couriermq.core.lifecycle.fifo import refresh_group
-from couriermq.core.lifecycle.members import Member, by_entrance, entrance_of, extract_each, find_each, state_of
+from couriermq.core.lifecycle.members import (
+    Member,
+    by_entrance,
+    entrance_of,
+    extract_each,
+    find_each,
+    size_of,
+    state_of,
+)
 from couriermq.core.lifecycle.needs import Deciding, Found, InOrder, Queues
 from couriermq.core.lifecycle.rows import Single, encode
 from couriermq.core.lifecycle.unit import Unit
+from couriermq.core.limits import COMMIT_BYTES, Room
 from couriermq.core.model import Death, Kind, Queue, State
 
 
@@ -68,12 +77,15 @@ def _where_it_died(member: Member, queues: Queues) -> Queue | None:
 
 
 def page(queue: Queue, after: str | None, limit: int) -> Deciding[tuple[list[Member], str | None]]:
-    """Up to `limit` messages behind a cursor, and the cursor behind them where there may be more."""
+    """Messages behind a cursor, as many as the limit and the bytes of a commit allow, and the cursor behind them."""
     entered_at, seq = read_cursor(after)
     found: Found = yield InOrder(queue.key, entered_at, seq, limit)
     members: list[Member] = []
+    room = Room(COMMIT_BYTES)
     for member in by_entrance(found, entered_at=entered_at, seq=seq):
         if len(members) == limit:
             break
+        if not room.takes(size_of(member)):
+            return members, write_cursor(members[-1])
         members.append(member)
     return members, write_cursor(members[-1]) if len(members) == limit else None

@@ -52,6 +52,15 @@ class InOrder(msgspec.Struct, frozen=True, gc=False):
     limit: int
 
 
+class WaitingAgain(msgspec.Struct, frozen=True, gc=False):
+    """Packs and singles that were tried and are delayed, before (due_at, seq), the longest wait first: a `Found`."""
+
+    queue: int
+    due_at: int
+    seq: int
+    limit: int
+
+
 class Given(msgspec.Struct, frozen=True, gc=False):
     """Singles with an id that their senders chose, oldest first, behind a seq: a list of `Single`."""
 

@@ -1,13 +1,15 @@
 """Giving a leased message back as a failed attempt."""
 
+import msgspec
+
 from couriermq.core.events import EventKind
 from couriermq.core.lifecycle.dead_letter import bury
 from couriermq.core.lifecycle.fifo import refresh_group
 from couriermq.core.lifecycle.needs import Deciding, Queues
-from couriermq.core.lifecycle.rows import Single
+from couriermq.core.lifecycle.rows import Pack, Single
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Json, Kind, Queue, Release, Settled, State
-from couriermq.core.retry import Again, after_failure
+from couriermq.core.retry import Again, after_failure, after_late_release
 
 RELEASED = EventKind.RELEASED.value
 
@@ -30,19 +32,36 @@ def release(
     return Settled(single.seq, single.id, dead=True)
 
 
+def may_release_late(queue: Queue, row: Pack | Single) -> bool:
+    """Whether a release counts whose lease has ended: the queue says so, and nobody else holds the message."""
+    return after_late_release(queue.settings, is_held=row.state == State.LEASED, now=0) is not None
+
+
+def release_late(
+    unit: Unit, queue: Queue, queues: Queues, single: Single, order: Release, *, now: int, principal: str
+) -> Deciding[Settled]:
+    """The end of the lease has counted as an attempt; what counts now is when the last holder wants the next one."""
+    again = after_late_release(queue.settings, is_held=False, now=now, delay_ms=order.delay_ms)
+    assert again is not None
+    detail = {**(_detail(msgspec.structs.replace(order, untried=False)) or {}), "late": True}
+    unit.note(RELEASED, now, queue, single, principal, detail)
+    yield from put_back(unit, queue, single, due_at=again.due_at, now=now)
+    return Settled(single.seq, single.id)
+
+
 def put_back(unit: Unit, queue: Queue, single: Single, *, due_at: int, now: int) -> Deciding[None]:
-    """A leased message becomes ready again, or delayed until `due_at`."""
-    tally = unit.tally(queue.key)
+    """A message becomes ready again, or delayed until `due_at`."""
+    tally, was = unit.tally(queue.key), single.state
     state = State.READY if due_at <= now else State.DELAYED
     single.state, single.due_at = int(state), due_at
     unit.put(single)
-    tally.shift(State.LEASED, state)
+    tally.shift(was, state)
     if state is State.READY:
         unit.made_ready(queue.key)
     else:
         unit.due(tally, due_at)
     if queue.kind is Kind.FIFO:
-        yield from refresh_group(unit, queue, single.group, leased=-1)
+        yield from refresh_group(unit, queue, single.group, leased=-1 if was == State.LEASED else 0)
 
 
 def _detail(order: Release) -> dict[str, Json] | None:

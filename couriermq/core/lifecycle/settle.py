@@ -10,7 +10,7 @@ from couriermq.core.lifecycle.extend import extend, extend_pack
 from couriermq.core.lifecycle.fifo import refresh_group
 from couriermq.core.lifecycle.members import extract, holder
 from couriermq.core.lifecycle.needs import Content, Deciding, Found, Named, Queues
-from couriermq.core.lifecycle.release import release
+from couriermq.core.lifecycle.release import may_release_late, release, release_late
 from couriermq.core.lifecycle.rows import Contents, Pack, Single
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import (
@@ -141,7 +141,7 @@ class Desk:
                 return LeaseLost(settlement.receipt)
             note = settlement.note if is_alive else {**(settlement.note or {}), "late": True}
             return self._ack(seq, pack, single, note)
-        if not is_alive:
+        if not is_alive and not (type(settlement) is Release and may_release_late(self._queue, row)):
             return LeaseLost(settlement.receipt)
         yield from self.flush()
         if single is None:
@@ -149,7 +149,7 @@ class Desk:
             single = self._singles[seq] = extract(self._unit, pack, seq - pack.first, self._contents)
         if type(settlement) is Release:
             self._settled.add(seq)
-            return (yield from self._release(single, settlement))
+            return (yield from self._release(single, settlement, is_late=not is_alive))
         assert isinstance(settlement, Extend)
         return extend(self._unit, self._queue, single, settlement, now=self._now, principal=self._principal)
 
@@ -227,9 +227,10 @@ class Desk:
             self._unlocked[group] = self._unlocked.get(group, 0) + (single.state == LEASED)
         return Settled(seq, single.id)
 
-    def _release(self, single: Single, order: Release) -> Deciding[Settled]:
+    def _release(self, single: Single, order: Release, *, is_late: bool = False) -> Deciding[Settled]:
+        decide = release_late if is_late else release
         return (
-            yield from release(
+            yield from decide(
                 self._unit, self._queue, self._queues, single, order, now=self._now, principal=self._principal
             )
         )

@@ -10,8 +10,9 @@ import msgspec
 from couriermq.core.errors import Unavailable
 from couriermq.core.lifecycle import claim as rules
 from couriermq.core.lifecycle.needs import Named
-from couriermq.core.lifecycle.rows import message_of, messages_of
+from couriermq.core.lifecycle.rows import Pack, Single, message_of, messages_of
 from couriermq.core.lifecycle.unit import Unit
+from couriermq.core.limits import Room
 from couriermq.core.model import MINUTE, Claim, Job, Message, Queue, Slice
 from couriermq.storage.base import Directory
 from couriermq.storage.group_commit import GroupCommit
@@ -72,35 +73,52 @@ class Claims:
     async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
         live = self._known(queue)
         found = await self._look(lambda unit: rules.held_claim(live, job, number, epoch))
-        return Slice(found.count, await asyncio.to_thread(self._read_parts, live, job, number, start, stop))
+        return Slice(found.count, *await asyncio.to_thread(self._read_parts, live, job, number, start, stop))
 
-    def _read_parts(self, queue: Queue, job: str, number: int, start: int, stop: int) -> list[tuple[int, Message]]:
+    def _read_parts(
+        self, queue: Queue, job: str, number: int, start: int, stop: int
+    ) -> tuple[list[tuple[int, Message]], int | None]:
+        """The messages of these positions that fit one response, and the position of the first that does not."""
         where = {"queue": queue.key, "job": job, "number": number, "start": start, "stop": stop}
         messages: list[tuple[int, Message]] = []
+        room = Room()
         with self._reading:
             self._reader.execute("BEGIN")  # one moment for the rows and what they point to
             try:
                 for first, blob in self._reader.execute(Q.claim_parts, where).fetchall():
                     seqs = _seqs(blob)[max(0, start - first) : stop - first]
-                    found = self._claimed(queue, seqs)
-                    positions = enumerate(seqs, max(first, start))
+                    found, fitting = self._claimed(queue, seqs, room)
+                    positions = enumerate(fitting, max(first, start))
                     messages += [(position, found[seq]) for position, seq in positions if seq in found]
+                    if len(fitting) < len(seqs):
+                        return messages, max(first, start) + len(fitting)
             except Damaged as error:
                 raise Unavailable(f"{error}; run `courier doctor`") from error
             finally:
                 self._reader.execute("COMMIT")
-        return messages
+        return messages, None
 
-    def _claimed(self, queue: Queue, seqs: list[int]) -> dict[int, Message]:
-        """Of the named messages those that a claim still holds."""
+    def _claimed(self, queue: Queue, seqs: list[int], room: Room) -> tuple[dict[int, Message], list[int]]:
+        """Of the named messages those that a claim still holds, and the seqs up to which they fit."""
         found = Facts(self._reader).load(Named(queue.key, seqs))
         packs, singles = list(filter(rules.is_held, found.packs)), list(filter(rules.is_held, found.singles))
-        contents, wanted = load_contents(self._reader, packs, singles), set(seqs)
+        fitting = self._fitting(seqs, packs, singles, room)
+        wanted = set(fitting)
+        packs = [pack for pack in packs if not wanted.isdisjoint(pack.seqs())]
+        singles = [single for single in singles if single.seq in wanted]
+        contents = load_contents(self._reader, packs, singles)
         messages = {single.seq: message_of(single, queue, contents.body_of(single)) for single in singles}
         for pack in packs:
             indexes = [index for index in pack.indexes() if pack.first + index in wanted]
             messages |= {message.seq: message for message in messages_of(pack, indexes, queue, contents)}
-        return messages
+        return messages, fitting
+
+    def _fitting(self, seqs: list[int], packs: list[Pack], singles: list[Single], room: Room) -> list[int]:
+        sizes = {single.seq: single.size for single in singles}
+        for pack in packs:
+            run, first = load_contents(self._reader, [pack], [], bodies=False).run_of(pack)
+            sizes |= {pack.first + index: run.sizes[first + index] or 0 for index in pack.indexes()}
+        return [seq for seq in seqs if room.takes(sizes.get(seq, 0))]
 
     async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
         await self._on(queue, now, lambda unit, live: rules.ack_claims(unit, live, job, upto=upto, epoch=epoch))

@@ -91,6 +91,18 @@ class Facts:
         singles = self._execute(Q.page_singles, {**where, "limit": need.limit})
         return Found(packs, [Single(*row) for row in singles])
 
+    def waiting_again(self, need: needs.WaitingAgain) -> Found:
+        packs: list[Pack] = []
+        count = 0
+        for row in self._execute(Q.packs_waiting_again, (need.queue, need.due_at)):
+            pack = to_pack(row)
+            packs.append(pack)
+            count += pack.remaining if pack.due_at < need.due_at else sum(seq < need.seq for seq in pack.seqs())
+            if count >= need.limit:
+                break
+        singles = self._execute(Q.singles_waiting_again, (need.queue, need.due_at, need.seq, need.limit))
+        return Found(packs, [Single(*row) for row in singles])
+
     def given(self, need: needs.Given) -> list[Single]:
         rows = self._execute(Q.given_singles, (need.queue, need.id, need.after, need.limit))
         return [Single(*row) for row in rows]
@@ -189,6 +201,7 @@ _LOADERS: dict[type, Callable[[Facts, Any], Any]] = {
     needs.Ended: Facts.ended,
     needs.Aged: Facts.aged,
     needs.InOrder: Facts.in_order,
+    needs.WaitingAgain: Facts.waiting_again,
     needs.Given: Facts.given,
     needs.Content: Facts.content,
     needs.NextDue: Facts.next_due,

@@ -387,3 +387,14 @@ FROM message WHERE start = ? OR seq = ?;
 
 -- name: set_aside
 INSERT OR REPLACE INTO quarantine (last, queue, count, start, at) VALUES (?, ?, ?, ?, ?);
+
+-- name: packs_waiting_again
+-- What has been tried and waits, the longest wait first.
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+FROM pack WHERE queue = ? AND state = 0 AND attempts > 0 AND due_at <= ? ORDER BY due_at DESC, last DESC;
+
+-- name: singles_waiting_again
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position
+FROM message WHERE queue = ? AND state = 0 AND attempts > 0 AND (due_at, seq) < (?, ?)
+ORDER BY due_at DESC, seq DESC LIMIT ?;

@@ -17,6 +17,7 @@ from couriermq.core.errors import AlreadyExists, CourierError, QueueNotFound, Un
 from couriermq.core.events import Event
 from couriermq.core.lifecycle.browse import browse, read_message
 from couriermq.core.lifecycle.expire import STEP, expire
+from couriermq.core.lifecycle.hasten import hasten
 from couriermq.core.lifecycle.move import move
 from couriermq.core.lifecycle.needs import Deciding
 from couriermq.core.lifecycle.purge import purge, remove_chosen, sweep
@@ -48,10 +49,11 @@ from couriermq.storage.sqlite import care, trim
 from couriermq.storage.sqlite.claims import Claims
 from couriermq.storage.sqlite.connection import DATABASE, connect, migrate, prepare, sync_directory
 from couriermq.storage.sqlite.contents import Damaged
+from couriermq.storage.sqlite.disk import Disk
 from couriermq.storage.sqlite.engine import SEND, Engine, Joint, Work
 from couriermq.storage.sqlite.journal import Journal
 from couriermq.storage.sqlite.ledger import Ledger
-from couriermq.storage.sqlite.log import PAGE_BYTES, Log
+from couriermq.storage.sqlite.log import Log
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.stages import Stages
 
@@ -64,7 +66,7 @@ COUNTED_TOGETHER = 100
 _queue = msgspec.msgpack.Decoder(Queue)
 
 
-class SqliteStore(Claims, Stages, Journal):
+class SqliteStore(Claims, Stages, Journal, Disk):
     """One directory, one process, one file. `sync` is there for tests and measurements."""
 
     def __init__(
@@ -81,8 +83,6 @@ class SqliteStore(Claims, Stages, Journal):
         self._reading = threading.Lock()
         self._doomed: dict[int, Queue] = {}
         self._dedup_due = 0
-        self._commits_seen = -1
-        self._full: str | None = None
 
     async def open(self, *, directory: Directory, signals: Signals) -> None:
         """Take the directory, bring the schema up to date and load the figures; raises CannotOpen."""
@@ -166,34 +166,6 @@ class SqliteStore(Claims, Stages, Journal):
     def unavailable_reason(self) -> str | None:
         """Why the store takes no messages now, if so."""
         return self._commit.failure or self._look_at_disk()
-
-    def _refusal(self) -> str | None:
-        """Why a message cannot be taken. The disk is looked at once a commit, and every time while it is full."""
-        if self._full is not None or self._commits_seen != self._commit.metrics.commits:
-            self._commits_seen = self._commit.metrics.commits
-            self._full = self._look_at_disk()
-        return self._full
-
-    def _look_at_disk(self) -> str | None:
-        free = self._free_bytes()
-        if free >= self._min_free_bytes:
-            return None
-        # Room inside the database is as good, as long as the log itself has some on the disk.
-        if free >= self._min_free_bytes // 4 and free + self._inner_free_bytes() >= self._min_free_bytes:
-            return None
-        return f"the disk is almost full ({free // 1024} KiB left); free some space, or receive and ack messages"
-
-    def _is_disk_low(self) -> bool:
-        return self._free_bytes() < self._min_free_bytes
-
-    def _free_bytes(self) -> int:
-        stat = os.statvfs(self.path)
-        return stat.f_bavail * stat.f_frsize
-
-    def _inner_free_bytes(self) -> int:
-        """What messages that are gone have left free inside the database."""
-        (pages,) = self._db.execute("PRAGMA freelist_count").fetchone()
-        return int(pages) * PAGE_BYTES
 
     # -- control plane ----------------------------------------------------------------------------------------
 
@@ -372,6 +344,10 @@ class SqliteStore(Claims, Stages, Journal):
             )  # fmt: skip
 
         moved: Moved = await self._on(source, now, decide)
+        return moved
+
+    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
+        moved: Moved = await self._on(queue, now, partial(hasten, after=after, limit=limit, now=now))
         return moved
 
     async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:

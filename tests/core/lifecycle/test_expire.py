@@ -1,5 +1,6 @@
 """What time does to a queue."""
 
+from couriermq.core.lifecycle.hasten import hasten
 from couriermq.core.model import Draft, Kind, State
 from tests.support.memory import NOW, Memory, plain
 
@@ -39,6 +40,18 @@ def test_messages_that_failed_wait_for_the_retry_delay() -> None:
     assert memory.figures() == (0, 3, 0, 6)
     memory.expire(NOW + 150)
     assert memory.figures() == (3, 0, 0, 6)
+
+
+def test_messages_that_wait_for_another_attempt_can_be_hastened() -> None:
+    memory = Memory(retry_delay_ms=5_000)
+    memory.send(*plain(3))
+    memory.receive()
+    memory.expire(NOW + 100)
+    memory.send(Draft(body=b"x", delay_ms=9_000))
+    step = memory.decide(hasten(memory.unit, memory.queue, after=None, limit=2, now=NOW + 200))
+    assert (step.count, memory.figures()) == (2, (2, 2, 0, 7))
+    step = memory.decide(hasten(memory.unit, memory.queue, after=step.next, limit=2, now=NOW + 200))
+    assert (step.count, step.next, memory.figures()) == (1, None, (3, 1, 0, 7))
 
 
 def test_the_last_attempt_sends_each_message_to_the_dead_letter_queue() -> None:

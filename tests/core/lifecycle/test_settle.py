@@ -147,6 +147,21 @@ class TestRelease:
         memory.settle(Release(leases[0].receipt))
         assert memory.singles == {}
 
+    def test_a_late_release_moves_the_next_attempt_where_the_queue_accepts_it(self) -> None:
+        memory, leases = leased(late_ack=LateAck.ACCEPT)
+        memory.expire(NOW + 100)
+        (outcome,) = memory.settle(Release(leases[1].receipt, 500), now=NOW + 200)
+        assert isinstance(outcome, Settled)
+        assert (memory.singles[2].state, memory.singles[2].due_at) == (State.DELAYED, NOW + 700)
+        assert memory.figures() == (2, 1, 0, 6)
+
+    def test_a_late_release_is_lost_where_somebody_else_holds_the_message(self) -> None:
+        memory, leases = leased(late_ack=LateAck.ACCEPT)
+        memory.expire(NOW + 100)
+        memory.receive(now=NOW + 100)
+        (outcome,) = memory.settle(Release(leases[1].receipt, 500), now=NOW + 150)
+        assert isinstance(outcome, LeaseLost)
+
 
 class TestExtend:
     def test_a_whole_lease_stays_one_row(self) -> None:
