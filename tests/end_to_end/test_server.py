@@ -171,7 +171,9 @@ def test_a_stop_answers_readers_that_wait_for_events(server: ServerProcess) -> N
     eventually_sync(lambda: sample(server, "courier_requests_in_hand"), lambda count: count >= 2)
     assert server.stop() == 0
     waiting.join()
-    assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"events": [], "next": end})]
+    assert [(answer.status_code, answer.json()) for answer in answers] == [
+        (200, {"events": [], "next": end, "at_end": True})
+    ]
 
 
 def test_a_stop_lets_a_request_in_hand_finish(server: ServerProcess) -> None:

@@ -26,8 +26,7 @@ Step = tuple[str, Mapping[str, Any]]
 LOST = "the connection to the database was lost"
 REPLAN_SECONDS = 20.0
 LARGE_BYTES = 4 * 1024 * 1024
-LARGE_READS = 64
-"""A question of so many bytes, or an answer that takes so many reads, leaves large buffers behind in libpq."""
+"""A question or an answer of so many bytes leaves large buffers behind in libpq."""
 FORGET_PLANS: Step = ("DISCARD PLANS", {})
 """A plan is made once for a statement, by how large the tables were then; a queue does not stay as large as it was."""
 
@@ -119,7 +118,7 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
             if meanwhile is not None:
                 meanwhile()
             results = await answer.whole
-            self.is_swollen = self.is_swollen or answer.reads > LARGE_READS or _size(written) > LARGE_BYTES
+            self.is_swollen = self.is_swollen or _size(written) > LARGE_BYTES
         except BaseException:
             self._hang_up()  # nobody can tell what is still on its way
             raise
@@ -225,7 +224,13 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         self._loader.set_pgresult(result, format=_BINARY)
         rows: Rows = self._loader.load_rows(0, result.ntuples, tuple)
         self._loader.set_pgresult(None)  # it would keep the result until the next one
+        self.is_swollen = self.is_swollen or _first_size(rows) * len(rows) > LARGE_BYTES
         return rows
+
+
+def _first_size(rows: Rows) -> int:
+    """The bytes of the first row, by which the size of all of them is estimated."""
+    return sum(len(value) for value in rows[0] if isinstance(value, bytes | str))
 
 
 def _size(written: Sequence[Sequence[Written]]) -> int:
@@ -240,7 +245,6 @@ class _Answer:
         self._pgconn = pgconn
         self._results: list[PGresult] = []
         self._unsent = True
-        self.reads = 0
 
     def is_asked(self) -> bool:
         """Whether all of the question has left; as much as there is room for goes now."""
@@ -249,7 +253,6 @@ class _Answer:
 
     def take_in(self) -> bool:
         """Whether the last of the question has left with this."""
-        self.reads += 1
         self._pgconn.consume_input()
         has_left = self._unsent and self.is_asked()
         if self._collect():
