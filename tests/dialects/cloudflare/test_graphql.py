@@ -241,6 +241,55 @@ async def test_a_bad_query_is_told_in_the_form_of_graphql(account: Account, quer
     assert "timestamp" in answer["errors"][0]["extensions"]
 
 
+DATASET = '{ viewer { accounts(filter: {accountTag: "default"}) { queueBacklogAdaptiveGroups'
+
+
+async def test_fragments_that_double_each_other_are_refused_at_once(account: Account) -> None:
+    kind = "AccountQueueBacklogAdaptiveGroupsDimensions"
+    doubling = "".join(f" fragment F{n} on {kind} {{ ...F{n + 1} ...F{n + 1} }}" for n in range(60))
+    query = f"{DATASET} {{ dimensions {{ ...F0 }} }} }} }} }}{doubling} fragment F60 on {kind} {{ queueId }}"
+    answer = await ask(account, query)
+    assert answer["errors"][0]["message"] == "the query selects more than 500 fields, those of fragments included"
+
+
+async def test_aliases_do_not_multiply_the_answer(queue: Queue) -> None:
+    aliases = " ".join(f"{'a' * 60}{n}: count" for n in range(90))
+    window = '(filter: {datetime_geq: "2023-11-13T00:00:00Z"})'
+    query = f"{DATASET}{window} {{ {aliases} dimensions {{ datetime }} }} }} }} }}"
+    answer = await ask(queue.account, query)
+    assert answer["errors"][0]["message"] == "the answer is too large; choose a smaller limit, or select fewer fields"
+    long = await ask(queue.account, f"{DATASET} {{ {'a' * 65}: count }} }} }} }}")
+    assert long["errors"][0]["message"] == "an alias has at most 64 characters"
+
+
+async def test_one_fragment_may_be_used_in_several_places(queue: Queue) -> None:
+    kind = "AccountQueueBacklogAdaptiveGroups"
+    query = f"{DATASET}(limit: 1) {{ ...a ...a }} }} }} }} fragment a on {kind} {{ count dimensions {{ ...b ...b }} }}"
+    answer = await ask(queue.account, f"{query} fragment b on {kind}Dimensions {{ queueId }}")
+    assert answer["errors"] is None
+    (group,) = answer["data"]["viewer"]["accounts"][0]["queueBacklogAdaptiveGroups"]
+    assert set(group) == {"count", "dimensions"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "value"),
+    [
+        ("string", "filter: $x", "abc"),
+        ("string", "filter: $x", {"bogus_x": 1}),
+        ("string", "filter: {AND: $x}", "abc"),
+        ("AccountQueueBacklogAdaptiveGroupsFilter_InputObject", "filter: {AND: [$x]}", None),
+        ("string", "filter: {queueId_in: $x}", 5),
+        ("string", "orderBy: $x", [5]),
+        ("string", "orderBy: [$x]", "date"),
+    ],
+)
+async def test_a_variable_of_another_shape_is_refused(account: Account, kind: str, place: str, value: object) -> None:
+    query = f"query($x: {kind}) {DATASET}({place}) {{ count }} }} }} }}"
+    answer = await ask(account, query, x=value)
+    assert answer["errors"][0]["message"].startswith(f"Variable '$x' of type '{kind}' used in position expecting")
+    assert answer["errors"][0]["extensions"]["code"] == "error"
+
+
 async def test_a_query_that_looks_at_too_much_is_refused(account: Account) -> None:
     for index in range(60):
         await account.queue(f"queue-{index}", pull=False)

@@ -1,4 +1,4 @@
-"""Runs a query: bounded in tokens and depth before anything is looked up."""
+"""Runs a query: bounded in tokens, depth and fields before anything is looked up."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -7,15 +7,9 @@ from functools import cache
 from typing import Any, cast
 
 from graphql import (
-    DocumentNode,
-    ExecutableDefinitionNode,
     ExecutionResult,
-    FieldNode,
-    FragmentDefinitionNode,
-    FragmentSpreadNode,
     GraphQLError,
     GraphQLSchema,
-    SelectionNode,
     VariablesInAllowedPositionRule,
     execute,
     parse,
@@ -24,19 +18,18 @@ from graphql import (
 )
 
 from couriermq.core.errors import CourierError, Forbidden, Unavailable
+from couriermq.dialects.cloudflare.graphql.bounds import check_bounds
 from couriermq.dialects.cloudflare.graphql.resolving import Resolver
 from couriermq.dialects.cloudflare.graphql.schema import build
+from couriermq.dialects.cloudflare.graphql.variables import VariablesOfOneShapeRule
 from couriermq.web.call import Call
 
 log = logging.getLogger(__name__)
 
 TOKENS = 2_000
-DEPTH = 15
 ERRORS = 20
 
-RULES = [rule for rule in specified_rules if rule is not VariablesInAllowedPositionRule]
-"""The vendor's own examples give variables of the type Date to filters of the type Time: a value is read where it is
-used, whatever its type is called."""
+RULES = [VariablesOfOneShapeRule if rule is VariablesInAllowedPositionRule else rule for rule in specified_rules]
 
 
 async def answer(call: Call, query: str, variables: Mapping[str, Any] | None, operation: str | None) -> dict[str, Any]:
@@ -45,7 +38,7 @@ async def answer(call: Call, query: str, variables: Mapping[str, Any] | None, op
         document = parse(query, max_tokens=TOKENS)
         errors: Sequence[GraphQLError] = validate(_schema(), document, RULES, max_errors=ERRORS)
         if not errors:
-            _check_depth(document)
+            check_bounds(document)
     except GraphQLError as error:
         errors = [error]
     if errors:
@@ -64,27 +57,6 @@ async def answer(call: Call, query: str, variables: Mapping[str, Any] | None, op
 @cache
 def _schema() -> GraphQLSchema:
     return build()
-
-
-def _check_depth(document: DocumentNode) -> None:
-    """Validation has made sure that fragments do not contain themselves."""
-    fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
-
-    @cache
-    def depth_of_fragment(name: str) -> int:
-        return max(map(depth, fragments[name].selection_set.selections), default=0)
-
-    def depth(node: SelectionNode) -> int:
-        if isinstance(node, FragmentSpreadNode):
-            return depth_of_fragment(node.name.value)
-        inside = getattr(node, "selection_set", None)
-        return isinstance(node, FieldNode) + max(map(depth, inside.selections if inside else ()), default=0)
-
-    for definition in document.definitions:
-        if isinstance(definition, ExecutableDefinitionNode):
-            for node in definition.selection_set.selections:
-                if depth(node) > DEPTH:
-                    raise GraphQLError(f"the query is more than {DEPTH} levels deep", definition)
 
 
 def _written(result: ExecutionResult, call: Call) -> dict[str, Any]:

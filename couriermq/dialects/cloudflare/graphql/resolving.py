@@ -1,11 +1,12 @@
 """Answers the fields of a query: accounts, and the groups of a dataset."""
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from graphql import FieldNode, FragmentSpreadNode, GraphQLResolveInfo, InlineFragmentNode, SelectionSetNode
 
 from couriermq.core.errors import Forbidden, Invalid, TenantNotFound
+from couriermq.core.limits import RESPONSE_BYTES
 from couriermq.core.model import DAY, Action, Queue
 from couriermq.dialects.cloudflare.graphql.datasets import Dataset, sources, step_ms
 from couriermq.dialects.cloudflare.graphql.rows import (
@@ -25,6 +26,8 @@ from couriermq.web.call import Call
 ACCOUNTS = 20
 GROUPS = 10_000
 """How many groups a dataset may give, and all datasets of a query together."""
+VALUE_BYTES = 40
+"""What a value is reckoned with, beside the name of its field."""
 STEPS = 100_000
 """How many minutes or hours of queues a query may look at."""
 LEAST_STEPS = 100
@@ -43,6 +46,7 @@ class Resolver:
         self.call = call
         self.groups_left = GROUPS
         self.steps_left = STEPS
+        self.bytes_left = RESPONSE_BYTES
 
     @staticmethod
     async def accounts(
@@ -81,6 +85,9 @@ class Resolver:
             self.groups_left -= len(found)
             if self.groups_left < 0:
                 raise Invalid(f"a query gives at most {GROUPS} groups; choose a smaller limit")
+            self.bytes_left -= len(found) * _group_bytes(info)
+            if self.bytes_left < 0:
+                raise Invalid("the answer is too large; choose a smaller limit, or select fewer fields")
             return [_written(group) for group in found]
 
         return groups
@@ -174,14 +181,34 @@ def _selected(info: Info, field: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if not name.startswith("__")]
 
 
-def _fields(info: Info, selections: SelectionSetNode | None) -> Iterator[FieldNode]:
-    for node in selections.selections if selections is not None else ():
-        if isinstance(node, FieldNode):
-            yield node
-        elif isinstance(node, InlineFragmentNode):
-            yield from _fields(info, node.selection_set)
-        elif isinstance(node, FragmentSpreadNode):
-            yield from _fields(info, info.fragments[node.name.value].selection_set)
+def _group_bytes(info: Info) -> int:
+    """About how large one group is in the answer."""
+
+    def size(selections: SelectionSetNode | None) -> int:
+        return sum(
+            len((node.alias or node.name).value) + VALUE_BYTES + size(node.selection_set)
+            for node in _fields(info, selections)
+        )
+
+    return sum(size(node.selection_set) for node in info.field_nodes)
+
+
+def _fields(info: Info, selections: SelectionSetNode | None) -> list[FieldNode]:
+    """The fields of a selection and of its fragments, each of which counts once."""
+    found: list[FieldNode] = []
+    seen: set[str] = set()
+    pending = [selections]
+    while pending:
+        some = pending.pop()
+        for node in some.selections if some is not None else ():
+            if isinstance(node, FieldNode):
+                found.append(node)
+            elif isinstance(node, InlineFragmentNode):
+                pending.append(node.selection_set)
+            elif isinstance(node, FragmentSpreadNode) and node.name.value not in seen:
+                seen.add(node.name.value)
+                pending.append(info.fragments[node.name.value].selection_set)
+    return found
 
 
 def _written(group: Group) -> dict[str, Any]:
