@@ -18,11 +18,11 @@ from couriermq.catalog import Catalog
 from couriermq.clock import Clock
 from couriermq.core.content_types import JSON, MIME
 from couriermq.core.duties import UPKEEP
-from couriermq.core.errors import CourierError, CursorNotFound, OffsetGone
+from couriermq.core.errors import CourierError, CursorNotFound, OffsetGone, StorageExceeded
 from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.hex_ids import hex_of
 from couriermq.core.limits import BATCH_COUNT
-from couriermq.core.model import SECOND, Draft, Json, Record
+from couriermq.core.model import SECOND, Draft, Json, Queue, Record
 from couriermq.core.shards import first_of, shard_of
 from couriermq.journal.cursors import Cursors
 from couriermq.journal.merging import forwards
@@ -145,9 +145,18 @@ class EventFeed:
                     by_queue.setdefault(subscription.queue_id, []).append(draft)
         for queue_id, drafts in by_queue.items():
             if (queue := self._catalog.queue_of_id(queue_id)) is not None:
-                for start in range(0, len(drafts), BATCH_COUNT):
-                    await self._broker.send(queue, drafts[start : start + BATCH_COUNT], principal=PRINCIPAL)
+                await self._send_to(queue, drafts)
         return bool(by_queue)
+
+    async def _send_to(self, queue: Queue, drafts: Sequence[Draft]) -> None:
+        """A tenant whose quota is used up loses its events: waiting would hold up those of all other tenants."""
+        for start in range(0, len(drafts), BATCH_COUNT):
+            try:
+                await self._broker.send(queue, drafts[start : start + BATCH_COUNT], principal=PRINCIPAL)
+            except StorageExceeded as error:
+                count = len(drafts) - start
+                log.warning("%d events for queue %s of tenant %s are lost: %s", count, queue.name, queue.tenant, error)
+                return
 
     def _is_for(self, event: Event, record: Record) -> bool:
         later = event.at > record.created_at or (event.at == record.created_at and record.id in self._begun)

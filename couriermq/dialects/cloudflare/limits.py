@@ -29,6 +29,13 @@ ACK_REQUEST_BYTES = 6 * RESPONSE_BYTES + CONTROL_REQUEST_BYTES
 """An ack may repeat the whole answer to a pull: clients send the messages back as they got them."""
 QUERY_REQUEST_BYTES = 65_536
 
+SUBSCRIPTIONS = 1_000
+"""Event subscriptions of one account."""
+SUBSCRIPTION_NAME_CHARS = 256
+SUBSCRIPTION_EVENTS = 100
+SUBSCRIPTION_SOURCE_BYTES = 4_096
+CONSUMER_ID_CHARS = 128
+
 QUEUE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 DEFAULT_RETRIES = 3

@@ -11,7 +11,7 @@ from couriermq.core.model import Action, Json, Record
 from couriermq.dialects.cloudflare.access import named_queue, sees, tenant_of
 from couriermq.dialects.cloudflare.ids import hex_of, id_of, is_same
 from couriermq.dialects.cloudflare.ids import queue_id as shown_id
-from couriermq.dialects.cloudflare.limits import PER_PAGE
+from couriermq.dialects.cloudflare.limits import PER_PAGE, SUBSCRIPTIONS
 from couriermq.dialects.cloudflare.wire import subscriptions as wire
 from couriermq.dialects.cloudflare.wire.envelope import ok, page
 from couriermq.dialects.cloudflare.wire.queues import cut, read_page
@@ -37,10 +37,16 @@ async def create_subscription(call: Call) -> Reply:
     tenant = tenant_of(call)
     if not call.principal.may_somewhere((Action.MANAGE,)):
         raise Forbidden("manage", "any queue")
-    subscription = wire.read_new(call.body)
-    record = await call.services.catalog.put_record(
-        wire.RECORD, tenant, msgspec.to_builtins(_led(call, tenant, subscription)), principal=call.principal.id
-    )
+    subscription = _led(call, tenant, wire.read_new(call.body))
+    _may_follow(call, tenant, subscription)
+    catalog = call.services.catalog
+
+    def document(_: Record | None) -> Json:
+        if len(catalog.records(wire.RECORD, tenant)) >= SUBSCRIPTIONS:
+            raise wire.too_many()
+        return msgspec.to_builtins(subscription)
+
+    record = await catalog.put_record(wire.RECORD, tenant, document, principal=call.principal.id)
     return ok(_written(call, record))
 
 
@@ -57,6 +63,8 @@ async def edit_subscription(call: Call) -> Reply:
         subscription = wire.read_change(call.body, old)
         if subscription.queue_id != old.queue_id:
             subscription = _led(call, record.tenant, subscription)
+        if subscription.enabled and subscription != old:
+            _may_follow(call, record.tenant, subscription)
         return msgspec.to_builtins(subscription)
 
     with _told_missing(call):
@@ -113,6 +121,12 @@ def _sees(call: Call, record: Record) -> bool:
     """Whoever sees the queue; of a queue that is gone, nobody but the tenant's managers."""
     queue = call.services.catalog.queue_of_id(wire.subscription_of(record).queue_id)
     return call.principal.may_all(Action.MANAGE) if queue is None else sees(call.principal, queue)
+
+
+def _may_follow(call: Call, tenant: str, subscription: wire.Subscription) -> None:
+    """Events of the source `queues` name every queue of the tenant, so that a right on some queues is too little."""
+    if subscription.source["type"] == wire.SOURCE and not call.principal.may_all(Action.STATS, Action.MANAGE):
+        raise Forbidden("follow", f"all queues of tenant {tenant!r}; that needs stats or manage on all queues")
 
 
 def _may_manage(call: Call, tenant: str, subscription: wire.Subscription) -> None:

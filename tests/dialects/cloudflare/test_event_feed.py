@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from couriermq.core.hex_ids import hex_of
+from couriermq.core.model import Action
+from couriermq.core.quotas import Quotas
 from couriermq.subscriptions import CURSOR
 from tests.support.cloudflare import Account, Queue, cloudflare_account, refused
 from tests.support.eventually import eventually
@@ -147,3 +149,38 @@ async def test_an_event_that_the_source_does_not_have_is_refused(events: Queue, 
     }
     answer = await account.call("POST", SUBSCRIPTIONS, order)
     assert refused(answer) == (400, 0, "Unrecognized event types: message.read")
+
+
+async def test_a_tenant_whose_quota_is_used_up_does_not_hold_up_the_events_of_others(
+    events: Queue, account: Account
+) -> None:
+    catalog = account.app.services.catalog
+    await catalog.create_tenant("full", quotas=Quotas(max_messages=0), principal="test")
+    full = Queue(Account(account.app, "full"), "events", "events")
+    await full.account.queue("events")
+    await subscribe(events, "queue.created")
+    await subscribe(full, "queue.created")
+    await full.account.queue("theirs", pull=False)
+    await account.queue("first", pull=False)
+    await account.queue("second", pull=False)
+    await arrived(events, 2)
+    account.clock.advance(ms=5_000)
+    await account.queue("third", pull=False)
+    names = [json.loads(one["body"])["payload"]["name"] for one in await arrived(events, 3)]
+    assert names == ["first", "second", "third"]
+
+
+async def test_only_those_who_may_see_every_queue_follow_all_queues(events: Queue, account: Account) -> None:
+    order = {
+        "name": "s",
+        "source": {"type": "queues"},
+        "destination": {"type": "queues.queue", "queue_id": "events"},
+        "events": ["queue.created"],
+    }
+    limited = await account.with_scopes(Action.MANAGE, queues=("events",))
+    assert (await limited.call("POST", SUBSCRIPTIONS, order)).status == 403
+    made = await account.result("POST", SUBSCRIPTIONS, order | {"enabled": False})
+    path = f"{SUBSCRIPTIONS}/{made['id']}"
+    assert (await limited.call("PATCH", path, {"enabled": True})).status == 403
+    await limited.result("PATCH", path, {"name": "t"})
+    await limited.result("DELETE", path)

@@ -1,5 +1,6 @@
 """Event subscriptions through the Cloudflare dialect: configuration that is kept as it was given."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,18 @@ BAD_ORDERS: dict[str, tuple[dict[str, Any], int, str]] = {
         10026,
         "a destination has the type queues.queue",
     ),
+    "a long name": ({"name": "n" * 257}, 10026, "a name has at most 256 characters"),
+    "many events": ({"events": ["bucket.created"] * 101}, 10026, "a subscription has at most 100 events"),
+    "a large source": (
+        {"source": {"type": "r2", "note": "n" * 4_096}},
+        10026,
+        "source is 4113 bytes; at most 4096 are allowed",
+    ),
+    "a deep source": (
+        {"source": {"type": "r2", "note": json.loads("[" * 70 + "]" * 70)}},
+        10026,
+        "source is nested too deeply; at most 64 levels are allowed",
+    ),
     "enabled as a word": (
         {"enabled": "yes"},
         10026,
@@ -147,6 +160,21 @@ async def test_a_subscription_that_is_refused(
     changes, code, sentence = case
     assert refused(await account.call("POST", PATH, order(queue, **changes))) == (400, code, sentence)
     assert await account.result("GET", PATH) == []
+
+
+async def test_a_number_that_no_store_holds_is_refused(queue: Queue, account: Account) -> None:
+    body = json.dumps(order(queue, source={"type": "r2", "size": 10**30})).encode()
+    answer = await account.app.request("POST", account.path + PATH, body=body)
+    assert refused(answer) == (400, 10026, "source holds a whole number that does not fit in 64 bits")
+
+
+async def test_an_account_has_a_limited_number_of_subscriptions(
+    queue: Queue, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("couriermq.dialects.cloudflare.subscriptions.SUBSCRIPTIONS", 1)
+    await account.result("POST", PATH, order(queue))
+    answer = refused(await account.call("POST", PATH, order(queue)))
+    assert answer[2] == "an account has at most 1000 event subscriptions; delete one first"
 
 
 async def test_a_source_that_is_not_known(queue: Queue, account: Account) -> None:

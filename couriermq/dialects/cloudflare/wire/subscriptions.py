@@ -7,12 +7,19 @@ from typing import Any
 import msgspec
 
 from couriermq.core.model import Record
+from couriermq.core.parsing import NESTING, is_too_deep
 from couriermq.dialects.cloudflare.errors import Code, Refused
 from couriermq.dialects.cloudflare.ids import hex_of
+from couriermq.dialects.cloudflare.limits import (
+    SUBSCRIPTION_EVENTS,
+    SUBSCRIPTION_NAME_CHARS,
+    SUBSCRIPTION_SOURCE_BYTES,
+    SUBSCRIPTIONS,
+)
 from couriermq.dialects.cloudflare.wire.reading import instant, pointer, read, shown
 from couriermq.subscriptions import NAMES, RECORD, SOURCE, Subscription, subscription_of
 
-__all__ = ["RECORD", "Subscription", "subscription_of"]
+__all__ = ["RECORD", "SOURCE", "Subscription", "subscription_of"]
 
 QUEUE_DESTINATION = "queues.queue"
 ORDERS = ("created_at", "name", "enabled", "source")
@@ -117,6 +124,7 @@ def _read(body: bytes) -> SubscriptionOrder:
 
 
 def _checked(subscription: Subscription) -> Subscription:
+    _check_size(subscription)
     source = subscription.source.get("type")
     if not isinstance(source, str) or source not in EVENTS:
         raise _refused(f"source type is {shown(source)}; choose one of {', '.join(EVENTS)}", "source.type")
@@ -130,6 +138,29 @@ def _checked(subscription: Subscription) -> Subscription:
             pointer="/events",
         )
     return subscription
+
+
+def _check_size(subscription: Subscription) -> None:
+    """A subscription is kept in memory and written as a whole into every list."""
+    if len(subscription.name) > SUBSCRIPTION_NAME_CHARS:
+        raise _refused(f"a name has at most {SUBSCRIPTION_NAME_CHARS} characters", "name")
+    if len(subscription.events) > SUBSCRIPTION_EVENTS:
+        raise _refused(f"a subscription has at most {SUBSCRIPTION_EVENTS} events", "events")
+    if is_too_deep(subscription.source):
+        raise _refused(f"source is nested too deeply; at most {NESTING} levels are allowed", "source")
+    try:
+        size = len(msgspec.msgpack.encode(subscription.source))
+    except OverflowError:
+        raise _refused("source holds a whole number that does not fit in 64 bits", "source") from None
+    if size > SUBSCRIPTION_SOURCE_BYTES:
+        raise _refused(f"source is {size} bytes; at most {SUBSCRIPTION_SOURCE_BYTES} are allowed", "source")
+
+
+def too_many() -> Refused:
+    return Refused(
+        Code.BODY_INVALID,
+        f"an account has at most {SUBSCRIPTIONS} event subscriptions; delete one first",
+    )
 
 
 def _known(source: str, event: str) -> bool:
