@@ -60,6 +60,7 @@ async def replace_consumer(call: Call) -> Reply:
     change = wire.read_consumer(call.body)
     change.dead_letter_queue = change.dead_letter_queue or ""
     consumer_id = call.params["consumer_id"]
+    wire.check_id(consumer_id)
 
     def free_or_same(present: Queue) -> None:
         old = wire.consumer_of(present)

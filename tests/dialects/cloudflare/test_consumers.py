@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,3 +175,20 @@ async def test_an_annotation_that_is_no_consumer_does_no_harm(queue: Queue, acco
         assert refused(await queue.call("POST", "/messages/pull", {}))[:2] == (405, 0)
     await queue.consume()
     assert await queue.pull() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "order", "sentence"),
+    [
+        ("c", {"type": "worker", "script_name": "s" * 257}, "script_name has at most 256 characters"),
+        (
+            "c",
+            {"type": "worker", "script_name": "s", "environment_name": "e" * 257},
+            "environment_name has at most 256 characters",
+        ),
+        ("c" * 129, {"type": "http_pull"}, "the id of a consumer has at most 128 characters"),
+    ],
+)
+async def test_the_names_of_a_consumer_are_short(account: Account, path: str, order: Any, sentence: str) -> None:
+    queue = await account.queue("short", pull=False)
+    assert refused(await queue.call("PUT", f"/consumers/{path}", order)) == (400, 10026, sentence)

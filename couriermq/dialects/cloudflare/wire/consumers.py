@@ -6,7 +6,16 @@ from typing import Any
 
 import msgspec
 
-from couriermq.core.consumers import ANNOTATION, HTTP_PULL, NOTIFICATION, WORKER, Consumer, consumer_in, consumer_of
+from couriermq.core.consumers import (
+    ANNOTATION,
+    HTTP_PULL,
+    NOTIFICATION,
+    SCRIPT_CHARS,
+    WORKER,
+    Consumer,
+    consumer_in,
+    consumer_of,
+)
 from couriermq.core.model import Queue
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.errors import Code, Refused
@@ -77,6 +86,9 @@ def _worker_fields(order: ConsumerOrder, document: dict[str, Any]) -> dict[str, 
     script = order.script_name or order.script
     if not script:
         raise Refused(Code.BODY_INVALID, "a worker consumer needs its script_name", pointer="/script_name")
+    for name, value in (("script_name", script), ("environment_name", order.environment_name or "")):
+        if len(value) > SCRIPT_CHARS:
+            raise Refused(Code.BODY_INVALID, f"{name} has at most {SCRIPT_CHARS} characters", pointer=f"/{name}")
     return {
         "script_name": script,
         "environment_name": order.environment_name or "",
@@ -114,6 +126,12 @@ def other_jurisdiction(name: str, theirs: str | None, ours: str | None) -> Refus
         "choose a queue of the same jurisdiction",
         pointer=pointer("dead_letter_queue"),
     )
+
+
+def check_id(consumer_id: str) -> None:
+    """Refuse an id that is too long to be kept."""
+    if len(consumer_id) > limits.CONSUMER_ID_CHARS:
+        raise Refused(Code.BODY_INVALID, f"the id of a consumer has at most {limits.CONSUMER_ID_CHARS} characters")
 
 
 def no_consumer(consumer_id: str) -> Refused:
