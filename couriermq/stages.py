@@ -13,7 +13,7 @@ from couriermq.core import limits
 from couriermq.core.errors import BatchTooLarge, CourierError, PublicationNotFound
 from couriermq.core.model import Draft, Exchange, Publication, Queue
 from couriermq.storage.base import Chunk, Store
-from couriermq.storage.staging import pack
+from couriermq.storage.staging import HEAD_BYTES, pack, stored_count
 
 CHUNK = 1_000
 """Messages that are stored in one commit, so that nobody else waits for long."""
@@ -39,9 +39,10 @@ class Stages:
             chunks.append(chunk)
             await asyncio.sleep(0)  # others have their turn
         size = sum(len(chunk.parcels) for chunk in chunks)
+        count = sum(stored_count(chunk.count, chunk.parcels[:HEAD_BYTES]) for chunk in chunks)
         usage = self._broker.usage
         await usage.check_stage(target.tenant, target.id, stage)
-        async with self._broker.admission.of(size), usage.storing(target.tenant, len(drafts), size):
+        async with self._broker.admission.of(size), usage.storing(target.tenant, count, size):
             await self._store.stage(target.id, stage=stage, part=part, chunks=chunks, now=self._clock.now())
 
     def _chunks(self, target: Target, drafts: Sequence[Draft], principal: str) -> Iterator[Chunk]:

@@ -109,6 +109,24 @@ async def test_copies_for_listeners_count(root: Tenant) -> None:
 
 
 @pytest.mark.every_engine
+async def test_staged_messages_count_with_all_the_copies_that_they_become(root: Tenant) -> None:
+    await limit(root, max_messages=50)
+    await root.ask("POST", "/exchanges", {"name": "all"})
+    for name in ("a", "b", "c", "d"):
+        await root.queue(name)
+        await root.ask("PUT", f"/exchanges/all/bindings/{name}", {})
+    body = {"messages": [{"body": "x"}] * 6}
+    await root.ask("PUT", "/exchanges/all/stages/one/0", body)
+    await root.ask("PUT", "/exchanges/all/stages/two/0", body)
+    root.clock.advance(ms=1_000)
+    assert (await used(root))["max_messages"]["used"] == 48
+    assert (await root.refused("PUT", "/exchanges/all/stages/two/1", {"messages": [{"body": "x"}]}))["status"] == 429
+    await root.ask("PUT", "/exchanges/all/publications/series", {"number": 1, "stages": ["one", "two"]})
+    root.clock.advance(ms=1_000)
+    assert (await used(root))["max_messages"]["used"] == 48
+
+
+@pytest.mark.every_engine
 async def test_stages_are_limited_until_they_are_published(root: Tenant) -> None:
     queue = await root.queue()
     body = {"messages": [{"body": "x"}]}

@@ -1,17 +1,22 @@
 """How messages that wait for their publication are packed: the same in every engine."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
 from couriermq.core.events import Event
 from couriermq.core.model import DAY, Attribute, Draft, Queue
-from couriermq.storage.base import Chunk, Directory, Parcel
+from couriermq.storage.base import Chunk, Directory, Parcel, Staged
 
 STAGE_MS = DAY
 """How long a stage waits to be published."""
 MEMORY_MS = 366 * DAY
 """How long a series is remembered after its newest publication."""
+
+
+HEAD_BYTES = 6
+"""The bytes at the beginning of a chunk that say how many parcels it has; the queries `staged` read as many."""
 
 
 class _Packed(msgspec.Struct, array_like=True, omit_defaults=True, frozen=True, gc=False):
@@ -38,6 +43,33 @@ def pack(parcels: Sequence[Parcel], events: Sequence[Event] = (), *, count: int)
     packed = [_pack(parcel.queue.key, parcel.draft, parcel.copy_of) for parcel in parcels]
     keys = frozenset(each.key for each in packed)
     return Chunk(count, keys, _encode((packed, events)))
+
+
+def stored_count(count: int, head: bytes) -> int:
+    """How many messages a chunk of `count` becomes, by the first HEAD_BYTES of its parcels.
+
+    Those begin with the header of a pair and of the list of parcels, in which copies count; a message that goes to no
+    queue is still held until it is published.
+    """
+    match head[1]:
+        case 0xDC:
+            return max(count, int.from_bytes(head[2:4], "big"))
+        case 0xDD:
+            return max(count, int.from_bytes(head[2:6], "big"))
+        case small:
+            return max(count, small & 0x0F)
+
+
+def staged_of(rows: Iterable[Sequence[Any]]) -> Staged:
+    """What rows of (target, stage, count, head, number of such chunks, bytes) come to."""
+    found = [
+        (target, name, each * stored_count(count, bytes(head)), size) for target, name, count, head, each, size in rows
+    ]
+    return Staged(
+        list(dict.fromkeys((target, name) for target, name, _, _ in found)),
+        sum(messages for _, _, messages, _ in found),
+        sum(size for _, _, _, size in found),
+    )
 
 
 def _pack(key: int, draft: Draft, copy_of: int | None) -> _Packed:

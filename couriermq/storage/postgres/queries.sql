@@ -587,8 +587,9 @@ SELECT parcels FROM stage WHERE target = :target AND name = :name AND part = :pa
 DELETE FROM stage WHERE target = :target AND name = ANY (:names);
 
 -- name: staged
-SELECT target, name, sum(count)::bigint, sum(octet_length(parcels))::bigint FROM stage
-WHERE target = ANY (:targets) GROUP BY target, name;
+-- Chunks that are alike in number are counted together; `head` says how many parcels each of them has.
+SELECT target, name, count, substring(parcels FROM 1 FOR 6) AS head, count(*), sum(octet_length(parcels))::bigint
+FROM stage WHERE target = ANY (:targets) GROUP BY target, name, count, head;
 
 -- name: forget_stages
 DELETE FROM stage WHERE ctid = ANY (ARRAY(

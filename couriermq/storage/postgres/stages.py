@@ -23,7 +23,7 @@ from couriermq.storage.postgres.rows import encode
 from couriermq.storage.postgres.sending import Intake, Memory, are_plain, dedup_key
 from couriermq.storage.postgres.solo import alone
 from couriermq.storage.postgres.transaction import Transaction
-from couriermq.storage.staging import MEMORY_MS, STAGE_MS, unpack
+from couriermq.storage.staging import MEMORY_MS, STAGE_MS, staged_of, unpack
 
 _keys = msgspec.msgpack.Decoder(set[int]).decode
 
@@ -117,7 +117,7 @@ class Stages:
 
     async def staged(self, targets: Sequence[str]) -> Staged:
         rows = await self._pool.ask_one(Q.staged, targets=list(targets))
-        return Staged([(target, name) for target, name, _, _ in rows], sum(r[2] for r in rows), sum(r[3] for r in rows))
+        return staged_of(rows)
 
     async def _forget_stages(self, now: int) -> None:
         """What nobody has published, and series that ended long ago."""

@@ -343,8 +343,9 @@ SELECT rowid, parcels FROM stage WHERE target = ? AND name = ? ORDER BY part, ch
 DELETE FROM stage WHERE rowid = ?;
 
 -- name: staged
-SELECT target, name, sum(count), sum(length(parcels)) FROM stage
-WHERE target IN (SELECT value FROM json_each(?)) GROUP BY target, name;
+-- Chunks that are alike in number are counted together; `head` says how many parcels each of them has.
+SELECT target, name, count, substr(parcels, 1, 6) AS head, count(*), sum(length(parcels)) FROM stage
+WHERE target IN (SELECT value FROM json_each(?)) GROUP BY target, name, count, head;
 
 -- name: forget_stages
 DELETE FROM stage WHERE rowid IN (

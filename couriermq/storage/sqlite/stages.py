@@ -24,7 +24,7 @@ from couriermq.storage.base import Chunk, Directory, Staged
 from couriermq.storage.group_commit import GroupCommit
 from couriermq.storage.sqlite.engine import Engine
 from couriermq.storage.sqlite.queries import Q
-from couriermq.storage.staging import MEMORY_MS, STAGE_MS, unpack
+from couriermq.storage.staging import MEMORY_MS, STAGE_MS, staged_of, unpack
 
 if TYPE_CHECKING:
     import sqlite3
@@ -98,7 +98,7 @@ class Stages:
     async def staged(self, targets: Sequence[str]) -> Staged:
         names = msgspec.json.encode(targets).decode()
         rows = await self._look(lambda unit: self._db.execute(Q.staged, (names,)).fetchall())
-        return Staged([(target, name) for target, name, _, _ in rows], sum(r[2] for r in rows), sum(r[3] for r in rows))
+        return staged_of(rows)
 
     # -- landing ----------------------------------------------------------------------------------------------
 
