@@ -2,6 +2,8 @@
 
 from functools import lru_cache
 
+from couriermq.core.surrogates import text_of
+
 TEXT, JSON, BYTES, V8 = "text", "json", "bytes", "v8"
 
 MIME = {
@@ -21,3 +23,9 @@ def word_of(content_type: str) -> str:
     if essence == "application/json" or essence.endswith("+json"):
         return JSON
     return TEXT if essence.startswith("text/") else BYTES
+
+
+def word_for(content_type: str, body: bytes) -> str:
+    """The word for a message: a body that is called text or JSON but cannot be decoded is bytes."""
+    word = word_of(content_type)
+    return BYTES if word in {TEXT, JSON} and text_of(body) is None else word

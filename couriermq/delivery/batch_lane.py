@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from couriermq.core.hex_ids import hex_of
 from couriermq.core.model import SECOND, Lease, Listener, Queue
 from couriermq.delivery.breaker import CLOSED, Breaker
 from couriermq.delivery.concurrency import ConcurrencyMeter
@@ -112,10 +113,11 @@ class BatchLane(Lane):
         size = 0
         for lease in islice(self.waiting, self.listener.batch_size):
             size += lease.message.size
-            if batch and (size > BATCH_BYTES or lease.message.id in ids):
+            message_id = hex_of(lease.message.id)  # as the Worker knows it
+            if batch and (size > BATCH_BYTES or message_id in ids):
                 break
             batch.append(lease)
-            ids.add(lease.message.id)
+            ids.add(message_id)
         return batch
 
     def _is_full(self, batch: list[Lease]) -> bool:

@@ -15,7 +15,7 @@ from time import perf_counter
 import msgspec
 
 from couriermq.clock import Clock
-from couriermq.core.content_types import word_of
+from couriermq.core.content_types import word_for
 from couriermq.core.hex_ids import hex_of
 from couriermq.core.model import Counters, Lease
 from couriermq.delivery.batch_result import OK, BatchResult, read_result
@@ -71,7 +71,8 @@ def write_batch(queue: str, leases: Sequence[Lease], counters: Counters) -> byte
     metrics = _Metrics(counters.total_count, counters.byte_count, counters.oldest_at)
     messages = [lease.message for lease in leases]
     items = [
-        _Item(hex_of(each.id), each.sent_at, each.attempts, word_of(each.content_type), each.size) for each in messages
+        _Item(hex_of(each.id), each.sent_at, each.attempts, word_for(each.content_type, each.body), each.size)
+        for each in messages
     ]
     head = _encode(_Head(queue, _Metadata(metrics), items))
     return b"".join((len(head).to_bytes(4, "big"), head, *(each.body for each in messages)))

@@ -1,7 +1,7 @@
 // The bridge between Courier and the queue() handler of a Worker.
 //
 // Courier posts a batch, the bridge calls queue() on the service binding TARGET, and the response is what the handler
-// made of the batch. The Worker needs no change. In the configuration of the bridge (see docs/dialects/workers.md):
+// made of the batch. The Worker needs no change. In the configuration of the bridge (see docs/dialects/cloudflare-workers.md):
 //
 //   compatibility flag   service_binding_extra_handlers
 //   service binding      TARGET: the Worker
@@ -55,13 +55,27 @@ function readBatch(payload) {
 function readBody(contentType, bytes) {
   if (contentType === "v8") return { serializedBody: bytes };
   if (contentType === "bytes") return { body: bytes.buffer };
-  const text = decoder.decode(bytes);
+  const text = readText(bytes);
   if (contentType === "text") return { body: text };
   try {
     return { body: JSON.parse(text) };
   } catch {
     return { body: text };
   }
+}
+
+// A text may hold one half of a surrogate pair, as three bytes that TextDecoder would replace: they start with 0xED,
+// which is never followed by 0xA0 or more in UTF-8.
+function readText(bytes) {
+  let text = "";
+  let start = 0;
+  for (let at = bytes.indexOf(0xed); at !== -1; at = bytes.indexOf(0xed, at + 1)) {
+    if (!(bytes[at + 1] >= 0xa0) || at + 2 >= bytes.length) continue;
+    const half = 0xd000 | ((bytes[at + 1] & 0x3f) << 6) | (bytes[at + 2] & 0x3f);
+    text += decoder.decode(bytes.subarray(start, at)) + String.fromCharCode(half);
+    start = at + 3;
+  }
+  return text + decoder.decode(bytes.subarray(start));
 }
 
 // Standard Webhooks with HMAC-SHA256: https://www.standardwebhooks.com

@@ -166,6 +166,14 @@ def test_the_worker_sees_what_another_worker_sent(
     eventually_sync(orders.is_empty)
 
 
+def test_the_worker_sees_halves_of_surrogate_pairs(server: ServerProcess, runtime: Runtime) -> None:
+    queue = Consumed(server, "halves", batch_size=3, max_wait_time_ms=60_000)
+    bodies = [("\ud83dcut \U0001f600 \udc00", "text"), ({"cut": "\ud83d"}, "json"), ("\ud7ff grüße", "text")]
+    messages = [{"body": body, "content_type": kind} for body, kind in bodies]
+    server.session.post(f"{queue.path}/messages/batch", json={"messages": messages}).raise_for_status()
+    assert [each["body"] for each in seen(runtime, "halves", 3)] == [body for body, _ in bodies]
+
+
 @pytest.fixture(scope="module")
 def producer(server: ServerProcess) -> Iterator[str]:
     with running_worker(server) as url:

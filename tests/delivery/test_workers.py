@@ -137,6 +137,24 @@ async def test_messages_of_one_id_go_in_batches_of_their_own(post: Post, receive
     assert [read(each)[1] for each in receiver.requests] == [[b"one"], [b"two"]]
 
 
+async def test_messages_whose_ids_look_alike_to_the_worker_go_in_batches_of_their_own(
+    post: Post, receiver: Receiver
+) -> None:
+    queue = await consumed(post, receiver, batch_size=10, max_wait_time_ms=0, max_concurrency=1)
+    drafts = [Draft(body=b"one", id="chosen"), Draft(body=b"two", id=hex_of("chosen"))]
+    await post.broker.send(queue, drafts, principal="test")
+    await eventually(count_of(post, queue, "acked_count"), lambda count: count == 2)
+    assert [read(each)[1] for each in receiver.requests] == [[b"one"], [b"two"]]
+
+
+async def test_what_is_called_text_and_is_none_is_described_as_bytes(post: Post, receiver: Receiver) -> None:
+    queue = await consumed(post, receiver, batch_size=3, max_wait_time_ms=60_000)
+    half = "\ud83d".encode("utf-8", "surrogatepass")
+    await post.send(queue, b"\xff", half, b"text")
+    (request,) = await receiver.wait(1)
+    assert [each["contentType"] for each in read(request)[0]["messages"]] == ["bytes", "text", "text"]
+
+
 async def test_no_more_invocations_run_at_a_time_than_the_consumer_allows(post: Post, receiver: Receiver) -> None:
     queue = await consumed(post, receiver, batch_size=2, max_wait_time_ms=0, max_concurrency=3)
     go_on = asyncio.Event()
