@@ -20,7 +20,7 @@ from couriermq.core.content_types import JSON, MIME
 from couriermq.core.duties import UPKEEP
 from couriermq.core.errors import CourierError, CursorNotFound, OffsetGone, StorageExceeded
 from couriermq.core.events import Entry, Event, EventKind
-from couriermq.core.hex_ids import hex_of
+from couriermq.core.hex_ids import hex_of, queue_hex, tenant_hex
 from couriermq.core.limits import BATCH_COUNT
 from couriermq.core.model import SECOND, Draft, Json, Queue, Record
 from couriermq.core.shards import first_of, shard_of
@@ -163,15 +163,15 @@ class EventFeed:
         return later and event.tenant == record.tenant
 
     def _draft(self, entry: Entry, name: str, record: Record) -> Draft:
-        aliases = self._catalog.tenant(record.tenant).aliases
+        tenant = self._catalog.tenant(record.tenant)
         event = entry.event
         document = {
             "type": f"cf.{SOURCE}.{name}",
             "source": {"type": SOURCE},
-            "payload": _payload(event),
+            "payload": self._payload(event),
             "metadata": {
-                "accountId": _shown(aliases.get("cloudflare", record.tenant)),
-                "eventSubscriptionId": _shown(record.id),
+                "accountId": tenant_hex(tenant.id, tenant.aliases),
+                "eventSubscriptionId": hex_of(record.id),
                 "eventSchemaVersion": 1,
                 "eventTimestamp": _timestamp(event.at),
             },
@@ -183,6 +183,27 @@ class EventFeed:
             attributes={SOURCE_ATTRIBUTE: SOURCE},
             id=identity,
         )
+
+    def _payload(self, event: Event) -> dict[str, Json]:
+        detail = event.detail or {}
+        payload: dict[str, Json] = {"id": self._shown(event.queue_id, detail.get("aliases")), "name": event.queue}
+        if event.kind == EventKind.DEAD_LETTERED:
+            payload |= {
+                "messageId": None if event.message_id is None else hex_of(event.message_id),
+                "attempts": event.attempt,
+                "reason": detail.get("reason"),
+                "deadLetterQueueId": self._shown(detail.get("target_id")),
+            }
+        return payload
+
+    def _shown(self, queue_id: str | None, aliases: dict[str, str] | None = None) -> str | None:
+        """The id of a queue as the dialect shows it elsewhere; an event about the queue itself has its aliases."""
+        if queue_id is None:
+            return None
+        if aliases is None:
+            queue = self._catalog.queue_of_id(queue_id)
+            aliases = {} if queue is None else queue.aliases
+        return queue_hex(queue_id, aliases)
 
 
 def _name(event: Event, targets: set[str]) -> str | None:
@@ -196,24 +217,6 @@ def _name(event: Event, targets: set[str]) -> str | None:
     if event.kind == EventKind.DEAD_LETTERED and event.queue_id in targets:
         return None
     return NAMES.get(event.kind)
-
-
-def _payload(event: Event) -> dict[str, Json]:
-    payload: dict[str, Json] = {"id": _shown(event.queue_id), "name": event.queue}
-    if event.kind == EventKind.DEAD_LETTERED:
-        detail = event.detail or {}
-        payload |= {
-            "messageId": _shown(event.message_id),
-            "attempts": event.attempt,
-            "reason": detail.get("reason"),
-            "deadLetterQueueId": _shown(detail.get("target_id")),
-        }
-    return payload
-
-
-def _shown(thing_id: str | None) -> str | None:
-    """An id as the dialect shows it elsewhere."""
-    return None if thing_id is None else hex_of(thing_id)
 
 
 def _timestamp(at: int) -> str:

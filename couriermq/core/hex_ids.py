@@ -5,6 +5,7 @@ back. Any other text is shown as its digest: it can be compared with others, but
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -13,6 +14,9 @@ _VALUES = {character: value for value, character in enumerate(_CHARACTERS)}
 _LENGTH = 21
 _END = len(_CHARACTERS) ** _LENGTH
 _DIGITS = 32
+
+DIALECT = "cloudflare"
+"""Whose aliases of queues and tenants are shown in place of their ids."""
 
 HEX_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _OURS = re.compile(r"[A-Za-z0-9-]{21}", re.ASCII)
@@ -50,3 +54,14 @@ def id_of(digits: str) -> str | None:
 def digest_of(text: str) -> str:
     """32 hex digits that no two texts share."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGITS // 2).hexdigest()
+
+
+def queue_hex(queue_id: str, aliases: Mapping[str, str]) -> str:
+    """The id that the queue has had at the vendor, where an alias keeps it; else its own as hex digits."""
+    return aliases.get(DIALECT) or hex_of(queue_id)
+
+
+def tenant_hex(tenant_id: str, aliases: Mapping[str, str]) -> str:
+    """The alias of a tenant where it is 32 hex digits; else its own id as hex digits."""
+    alias = aliases.get(DIALECT, "")
+    return alias if HEX_ID.fullmatch(alias) else hex_of(tenant_id)

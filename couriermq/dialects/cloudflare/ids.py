@@ -1,19 +1,15 @@
 """Ids as this dialect shows and accepts them: 32 hex digits. Our own ids, and names of queues, are accepted as well."""
 
-from couriermq.core.hex_ids import HEX_ID, hex_of, id_of
+from couriermq.core.hex_ids import DIALECT, HEX_ID, hex_of, id_of, queue_hex, tenant_hex
 from couriermq.core.model import Queue, Tenant
-
-DIALECT = "cloudflare"
 
 
 def queue_id(queue: Queue) -> str:
-    """The id that the queue has had at the vendor, where an alias keeps it; else its own as hex digits."""
-    return queue.aliases.get(DIALECT) or hex_of(queue.id)
+    return queue_hex(queue.id, queue.aliases)
 
 
 def account_id(tenant: Tenant) -> str:
-    alias = tenant.aliases.get(DIALECT)
-    return alias if alias is not None and HEX_ID.fullmatch(alias) else hex_of(tenant.id)
+    return tenant_hex(tenant.id, tenant.aliases)
 
 
 def is_same(asked: str, known: str) -> bool:

@@ -69,6 +69,26 @@ async def test_a_queue_that_is_created_is_told_in_the_vendors_form(events: Queue
     }
 
 
+async def test_events_have_the_ids_that_the_api_shows(events: Queue, account: Account) -> None:
+    await account.app.request("PATCH", "/courier/v1/tenants/default", json={"aliases": {"cloudflare": "not-hex"}})
+    await subscribe(events)
+    made, dead = {"cloudflare": "9f3e0d8c7b6a59483726151403f2e1d0"}, {"cloudflare": "0123456789abcdef0123456789abcdef"}
+    await account.app.post("/courier/v1/tenants/default/queues", {"name": "dead", "aliases": dead})
+    order = {"name": "orders", "aliases": made, "settings": {"max_attempts": 1, "dead_letter_queue": "dead"}}
+    await account.app.post("/courier/v1/tenants/default/queues", order)
+    queue = Queue(account, made["cloudflare"], "orders")
+    await queue.consume()
+    await queue.push({"n": 1})
+    await queue.retry((await queue.pull_one())["lease_id"])
+    await arrived(events, 4)
+    await queue.result("DELETE", "")
+    documents = [json.loads(message["body"]) for message in await arrived(events, 5)]
+    assert {each["metadata"]["accountId"] for each in documents} == {hex_of("default")}
+    assert [each["payload"]["id"] for each in documents] == [dead["cloudflare"], *[made["cloudflare"]] * 4]
+    (died,) = [each["payload"] for each in documents if each["type"] == "cf.queues.message.deadLettered"]
+    assert died["deadLetterQueueId"] == dead["cloudflare"]
+
+
 async def test_only_what_was_asked_for_arrives(events: Queue, account: Account) -> None:
     await subscribe(events, "queue.deleted")
     made = await account.queue("orders")

@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from couriermq.core.hex_ids import hex_of, id_of
 from couriermq.core.model import Action
 from couriermq.dialects.cloudflare.dialect import Cloudflare
 from tests.support.cloudflare import Account, Queue, cloudflare_account
@@ -75,6 +76,15 @@ query Actions($tag: String, $filter: AccountQueueMessageOperationsAdaptiveGroups
   }
 }
 fragment action on AccountQueueMessageOperationsAdaptiveGroupsDimensions { actionType }
+"""
+BY_QUEUE = """
+query Queues($tag: String, $filter: AccountQueueMessageOperationsAdaptiveGroupsFilter_InputObject) {
+  viewer {
+    accounts(filter: { accountTag: $tag }) {
+      operations: queueMessageOperationsAdaptiveGroups(limit: 100, filter: $filter) { count dimensions { queueId } }
+    }
+  }
+}
 """
 
 
@@ -166,6 +176,23 @@ async def test_conditions_can_be_joined(queue: Queue) -> None:
     either = {"AND": [{"queueId_in": [queue.id]}, {"OR": [{"actionType": "ReadMessage"}, {"actionType_in": ["None"]}]}]}
     found = await groups(queue, BY_ACTION, tag="default", filter=either)
     assert [group["dimensions"]["actionType"] for group in found] == ["ReadMessage"]
+
+
+async def test_a_queue_can_be_asked_for_by_any_of_its_ids(queue: Queue) -> None:
+    await queue.push({"n": 1})
+    alias, digits, ours = "9f3e0d8c7b6a59483726151403f2e1d0", queue.id, id_of(queue.id)
+    for shown in (digits, alias):
+        for asked in (shown, digits, ours):
+            for condition in ({"queueId": asked}, {"queueId_in": [asked]}, {"OR": [{"queueId": asked}]}):
+                (group,) = await groups(queue, BY_QUEUE, tag="default", filter=condition)
+                assert (group["count"], group["dimensions"]["queueId"]) == (1, shown)
+        path = f"/courier/v1/tenants/default/queues/{digits}"
+        await queue.account.app.request("PATCH", path, json={"aliases": {"cloudflare": alias}})
+
+
+async def test_an_account_is_shown_by_its_hex_digits(account: Account) -> None:
+    answer = await ask(account, '{ viewer { accounts(filter: {accountTag: "default"}) { accountTag } } }')
+    assert answer["data"]["viewer"]["accounts"] == [{"accountTag": hex_of("default")}]
 
 
 async def test_only_queues_whose_figures_the_caller_may_read_are_counted(queue: Queue, account: Account) -> None:

@@ -7,7 +7,7 @@ from graphql import FieldNode, FragmentSpreadNode, GraphQLResolveInfo, InlineFra
 
 from couriermq.core.errors import Forbidden, Invalid, TenantNotFound
 from couriermq.core.limits import RESPONSE_BYTES
-from couriermq.core.model import DAY, Action, Queue
+from couriermq.core.model import DAY, Action, Queue, Tenant
 from couriermq.dialects.cloudflare.graphql.datasets import Dataset, sources, step_ms
 from couriermq.dialects.cloudflare.graphql.rows import (
     INSTANTS,
@@ -20,7 +20,7 @@ from couriermq.dialects.cloudflare.graphql.rows import (
     window,
     write_instant,
 )
-from couriermq.dialects.cloudflare.ids import queue_id
+from couriermq.dialects.cloudflare.ids import account_id, id_of, queue_id
 from couriermq.web.call import Call
 
 ACCOUNTS = 20
@@ -62,7 +62,8 @@ class Resolver:
             tags = [call.principal.tenant]
         if len(tags) > ACCOUNTS:
             raise Invalid(f"a query names at most {ACCOUNTS} accounts")
-        return [{"accountTag": str(tag), "tenant": _tenant(call, str(tag))} for tag in tags]
+        tenants = [_tenant(call, str(tag)) for tag in tags]
+        return [{"accountTag": account_id(tenant), "tenant": tenant.id} for tenant in tenants]
 
     @staticmethod
     def of(dataset: Dataset) -> Answer:
@@ -77,7 +78,7 @@ class Resolver:
         ) -> list[dict[str, Any]]:
             self: Resolver = info.context
             count, orders = _limit(limit), orders or ()
-            wanted = _read_filter(where or {}, [FILTER_PARTS])
+            wanted = self._read_filter(where or {}, account["tenant"], [FILTER_PARTS])
             dimensions = _selected(info, "dimensions")
             _check_orders(orders, dimensions)
             rows = [row for row in await self._rows(dataset, account["tenant"], wanted) if matches(row, wanted)]
@@ -110,19 +111,50 @@ class Resolver:
         return [
             queue
             for queue in queues
-            if (named is None or queue_id(queue) in named or queue.id in named)
-            and self.call.principal.may(Action.STATS, queue)
+            if (named is None or queue_id(queue) in named) and self.call.principal.may(Action.STATS, queue)
         ]
 
+    def _read_filter(self, given: Mapping[str, Any], tenant: str, left: list[int]) -> dict[str, Any]:
+        """The filter with instants as epoch milliseconds and ids as they are shown; null means no condition."""
+        left[0] -= len(given)
+        if left[0] < 0:
+            raise Invalid(f"a filter has at most {FILTER_PARTS} conditions")
+        read: dict[str, Any] = {}
+        for key, value in given.items():
+            if value is None:
+                continue
+            name, _, operator = key.partition("_")
+            if key in {"AND", "OR"}:
+                read[key] = [self._read_filter(part, tenant, left) for part in value]
+            elif operator in {"in", "notin"}:
+                left[0] -= len(value)
+                read[key] = {self._value(name, one, tenant) for one in value}
+            else:
+                read[key] = self._value(name, value, tenant)
+        return read
 
-def _tenant(call: Call, tag: str) -> str:
+    def _value(self, name: str, value: object, tenant: str) -> str | int:
+        if name == "queueId":
+            return self._shown(str(value), tenant)
+        if name not in INSTANTS:
+            return str(value)
+        at = read_instant(value)
+        return at - at % INSTANTS[name]
+
+    def _shown(self, asked: str, tenant: str) -> str:
+        """The id under which rows have the queue that a query asks for by another of its ids."""
+        queue = self.call.services.catalog.queue_of_id(id_of(asked) or asked)
+        return asked if queue is None or queue.tenant != tenant else queue_id(queue)
+
+
+def _tenant(call: Call, tag: str) -> Tenant:
     """The tenant of an account; one that is not the caller's is answered like one that does not exist."""
     principal = call.principal
     try:
-        tenant = call.services.catalog.tenant_of_alias("cloudflare", tag).id
+        tenant = call.services.catalog.tenant_of_alias("cloudflare", tag)
     except TenantNotFound:
         raise Forbidden("use", f"account {tag[:80]!r}") from None
-    if principal.tenant not in {None, tenant}:
+    if principal.tenant not in {None, tenant.id}:
         raise Forbidden("use", f"account {tag[:80]!r}")
     return tenant
 
@@ -133,33 +165,6 @@ def _limit(limit: Any) -> int:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= GROUPS:
         raise Invalid(f"limit is from 1 to {GROUPS}")
     return limit
-
-
-def _read_filter(given: Mapping[str, Any], left: list[int]) -> dict[str, Any]:
-    """The filter with instants as epoch milliseconds; null means no condition."""
-    left[0] -= len(given)
-    if left[0] < 0:
-        raise Invalid(f"a filter has at most {FILTER_PARTS} conditions")
-    read: dict[str, Any] = {}
-    for key, value in given.items():
-        if value is None:
-            continue
-        name, _, operator = key.partition("_")
-        if key in {"AND", "OR"}:
-            read[key] = [_read_filter(part, left) for part in value]
-        elif operator in {"in", "notin"}:
-            left[0] -= len(value)
-            read[key] = {_value(name, one) for one in value}
-        else:
-            read[key] = _value(name, value)
-    return read
-
-
-def _value(name: str, value: object) -> str | int:
-    if name not in INSTANTS:
-        return str(value)
-    at = read_instant(value)
-    return at - at % INSTANTS[name]
 
 
 def _check_orders(orders: Sequence[str], dimensions: Sequence[str]) -> None:
