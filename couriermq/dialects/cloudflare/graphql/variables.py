@@ -10,7 +10,6 @@ from typing import Any
 from graphql import (
     GraphQLError,
     GraphQLSchema,
-    GraphQLType,
     OperationDefinitionNode,
     VariablesInAllowedPositionRule,
     get_nullable_type,
@@ -29,13 +28,15 @@ class VariablesOfOneShapeRule(VariablesInAllowedPositionRule):
         for usage in self.context.get_recursive_variable_usages(operation):
             name, wanted = usage.node.name.value, usage.type
             definition = self.var_def_map.get(name)
-            given = type_from_ast(schema, definition.type) if definition is not None else None
+            if definition is None:
+                continue
+            given = type_from_ast(schema, definition.type)
             if given is not None and wanted is not None and not _stands_for(schema, given, wanted):
                 sentence = f"Variable '${name}' of type '{given}' used in position expecting type '{wanted}'."
                 self.report_error(GraphQLError(sentence, [definition, usage.node]))
 
 
-def _stands_for(schema: GraphQLSchema, given: GraphQLType, wanted: GraphQLType) -> bool:
+def _stands_for(schema: GraphQLSchema, given: Any, wanted: Any) -> bool:
     given_inside, wanted_inside = get_nullable_type(given), get_nullable_type(wanted)
     if is_list_type(given_inside) and is_list_type(wanted_inside):
         return _stands_for(schema, given_inside.of_type, wanted_inside.of_type)
