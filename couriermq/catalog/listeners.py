@@ -70,12 +70,14 @@ class Listeners(Queues):
         listener: Listener,
         change: Callable[[Listener], Mapping[str, Any]] | None = None,
         *,
+        dead_letter_queue: str | None = None,
         principal: str,
         **changes: Any,
     ) -> Listener:
         """Change name, url, liveness_url, state, reason, secrets, settings or annotations.
 
-        `change` makes the changes from the listener as it stands when it is this change's turn, or raises.
+        `change` makes the changes from the listener as it stands when it is this change's turn, or raises. Messages
+        whose schedule is used up go to `dead_letter_queue`, the id of a queue; None leaves that as it is.
         """
         async with self._writing:
             queue = self.queue_by_id(listener.tenant, listener.queue_id)
@@ -88,7 +90,10 @@ class Listeners(Queues):
             if changed.settings.ordered != listener.settings.ordered:
                 raise Invalid("whether deliveries are ordered is decided when a listener is made", field="ordered")
             outbox = self.outbox(listener)
-            outbox = msgspec.structs.replace(outbox, settings=_outbox_settings(outbox.settings, changed.settings))
+            settings = _outbox_settings(outbox.settings, changed.settings)
+            if dead_letter_queue is not None:
+                settings = msgspec.structs.replace(settings, dead_letter_queue=dead_letter_queue)
+            outbox = msgspec.structs.replace(outbox, settings=settings)
             return await self._put(changed, EventKind.LISTENER_CHANGED, principal, outbox)
 
     async def delete_listener(self, listener: Listener, *, principal: str) -> None:

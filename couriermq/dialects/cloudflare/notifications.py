@@ -17,14 +17,16 @@ async def check_webhooks(call: Call, queue: Queue, urls: tuple[str, ...]) -> Non
 
 
 async def match_listeners(call: Call, queue: Queue, urls: tuple[str, ...]) -> None:
-    """Delete the listeners of webhooks that the queue's consumer no longer has, and make those that are missing."""
+    """Make the listeners those of the webhooks: delete what the consumer no longer has, create what is missing."""
     consumer = consumer_of(queue)
     owner = consumer.id if consumer is not None else ""
     present = _listeners(call, queue)
     kept = {one.url for one in present if one.url in urls and one.annotations[ANNOTATION] == owner}
     for listener in present:
-        if listener.url not in kept:
-            with contextlib.suppress(ListenerNotFound, QueueNotFound):  # another call has deleted it
+        with contextlib.suppress(ListenerNotFound, QueueNotFound):  # another call has deleted it
+            if listener.url in kept:
+                await _lead_dead_letters(call, queue, listener)
+            else:
                 await call.services.catalog.delete_listener(listener, principal=call.principal.id)
     for url in urls:
         if url not in kept:
@@ -33,6 +35,14 @@ async def match_listeners(call: Call, queue: Queue, urls: tuple[str, ...]) -> No
 
 def _listeners(call: Call, queue: Queue) -> list[Listener]:
     return [one for one in call.services.catalog.listeners_of(queue) if ANNOTATION in one.annotations]
+
+
+async def _lead_dead_letters(call: Call, queue: Queue, listener: Listener) -> None:
+    """To the dead letter queue that the consumer names now, or to the listener's own."""
+    catalog = call.services.catalog
+    target = queue.settings.dead_letter_queue or listener.dead_letters_id
+    if catalog.outbox(listener).settings.dead_letter_queue != target:
+        await catalog.change_listener(listener, dead_letter_queue=target, principal=call.principal.id)
 
 
 async def _create(call: Call, queue: Queue, owner: str, url: str) -> None:

@@ -68,6 +68,17 @@ async def test_dead_letters_go_to_the_queue_that_the_consumer_names(queue: Queue
     assert catalog.outbox(listener).settings.dead_letter_queue == catalog.queue("default", "dead").id
 
 
+async def test_dead_letters_go_elsewhere_when_the_consumer_is_replaced(queue: Queue, receiver: Receiver) -> None:
+    made = await queue.result("POST", "/consumers", order(receiver.url, dead_letter_queue="dead"))
+    catalog = queue.account.app.services.catalog
+    path = f"/consumers/{made['consumer_id']}"
+    await queue.result("PUT", path, order(receiver.url, dead_letter_queue="other"))
+    (listener,) = listeners(queue)
+    assert catalog.outbox(listener).settings.dead_letter_queue == catalog.queue("default", "other").id
+    await queue.result("PUT", path, order(receiver.url))
+    assert catalog.outbox(listener).settings.dead_letter_queue == listener.dead_letters_id
+
+
 async def test_replacing_and_deleting_change_the_listeners(queue: Queue, receiver: Receiver) -> None:
     made = await queue.result("POST", "/consumers", order(f"{receiver.url}/a", f"{receiver.url}/b"))
     kept = {one.url: one.id for one in listeners(queue)}
