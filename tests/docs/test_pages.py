@@ -83,3 +83,19 @@ def test_every_metric_is_explained() -> None:
     rows = _rows("docs/operate/metrics.md")
     assert names
     assert [name for name in names if name not in rows and f"{name}_total" not in rows] == []
+
+
+def test_every_decision_is_listed_once_and_in_order() -> None:
+    folder = ROOT / "docs/decisions"
+    listed = re.findall(r"^\| \[\d{4}\]\(([^)]*)\)", (folder / "README.md").read_text(), re.MULTILINE)
+    assert listed == sorted(page.name for page in folder.glob("0*.md"))
+
+
+def test_the_changelog_says_nothing_twice() -> None:
+    entries = re.findall(r"^- .*$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert sorted(set(entries)) == sorted(entries)
+
+
+@pytest.mark.parametrize("source", sorted(ROOT.glob("couriermq/**/*.mjs")), ids=lambda source: source.name)
+def test_pages_that_a_module_names_exist(source: Path) -> None:
+    assert [page for page in re.findall(r"docs/[\w/.-]+\.md", source.read_text()) if not (ROOT / page).exists()] == []

@@ -1,4 +1,4 @@
-"""Event subscriptions: kept and shown as they were configured."""
+"""Event subscriptions: kept and shown as they were configured; those of the source `queues` fire."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -66,7 +66,7 @@ WORDS: dict[str, str] = {
     "json": "The body as any JSON value; its text is kept exactly as it was sent.",
     "keep_delivered": "Whether a message stays for receivers after every listener has got it.",
     "kind": "A queue's kind is standard or fifo, for life; an event's kind says what happened.",
-    "late_ack": "What an ack means once its lease has ended but the message still exists.",
+    "late_ack": "What an ack or a release means once its lease has ended but the message still exists.",
     "lease_ms": "How long a receiver may hold a message.",
     "leased_count": "How many messages are in somebody's hands.",
     "leases": "The messages that are now in the caller's hands.",

@@ -26,7 +26,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 def order(*urls: str, **more: Any) -> dict[str, Any]:
-    """What `wrangler queues consumer notification add` sends."""
+    """A consumer with these webhooks, and with empty lists for what else the vendor can notify."""
     settings = {"email": [], "pagerduty": [], "webhooks": [{"id": url} for url in urls]}
     return {"type": "notification", "settings": settings, **more}
 
