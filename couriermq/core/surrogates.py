@@ -109,6 +109,13 @@ def is_json(text: bytes) -> bool:
     return True
 
 
+def complaint(text: bytes, error: msgspec.DecodeError, *, halves: bool) -> str:
+    """What is wrong with a body that was refused as JSON: where no `halves` may stand, it may be JSON with halves."""
+    if not halves and is_json(text):
+        return "the body holds half of a surrogate pair; send whole characters"
+    return f"the body is not JSON: {error}"
+
+
 def document_of(text: bytes) -> Any:
     """The value of JSON text; raises one of UNREADABLE."""
     return decode(_any, text)

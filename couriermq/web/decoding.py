@@ -27,7 +27,7 @@ def decode(
     except msgspec.ValidationError as error:
         raise misfit(error) from None
     except msgspec.DecodeError as error:
-        raise MalformedRequest(f"the body is not JSON: {error}") from None
+        raise MalformedRequest(surrogates.complaint(body, error, halves=halves)) from None
     except UnicodeDecodeError:
         raise MalformedRequest("the body is not JSON: it is not UTF-8") from None
     except RecursionError:

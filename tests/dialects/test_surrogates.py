@@ -173,6 +173,21 @@ async def test_anypoint_headers_that_messages_are_found_by_are_too(courier: Cour
     assert b"half of a surrogate pair" in response.body
 
 
+@pytest.mark.parametrize(
+    ("path", "order"),
+    [
+        (NATIVE, {"name": CUT}),
+        (CLOUDFLARE, {"queue_name": CUT}),
+        (f"{CLOUDFLARE}/orders/consumers", {"type": "worker", "script_name": CUT}),
+        ("/client/v4/graphql", {"query": "{ viewer { __typename } }", "variables": {"a": CUT}}),
+    ],
+)
+async def test_where_no_message_is_a_half_is_refused_as_what_it_is(courier: Courier, path: str, order: Any) -> None:
+    response = await courier.app.request("POST", path, body=json.dumps(order).encode())
+    assert response.status == 400
+    assert b"the body holds half of a surrogate pair; send whole characters" in response.body
+
+
 async def test_a_queue_with_a_schema_takes_half_a_character_too(courier: Courier) -> None:
     schema = {"name": {"type": "string", "pattern": "^cut", "max": 10}}
     options: dict[str, Any] = {"headers": DISCUE, "token": None}

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from couriermq.core.errors import Forbidden, Invalid, OffsetGone, TenantNotFound
+from couriermq.core.hex_ids import id_of
 from couriermq.core.limits import Room
 from couriermq.core.model import Action
 from couriermq.core.shards import shard_of
@@ -188,9 +189,8 @@ def _takes_parquet(call: Call, query: wire.EventsQuery) -> bool:
 
 
 def _selection(call: Call, query: wire.RangeQuery, tenant: str | None) -> Selection:
-    return Selection(
-        tenant=tenant, queues=frozenset(query.queues), kinds=frozenset(query.kinds), view=journal_view(call)
-    )
+    queues = frozenset(id_of(asked) or asked for asked in query.queues) | frozenset(query.queues)
+    return Selection(tenant=tenant, queues=queues, kinds=frozenset(query.kinds), view=journal_view(call))
 
 
 def _columns(query: wire.EventsQuery, *, as_arrow: bool) -> list[str] | None:

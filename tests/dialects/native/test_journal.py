@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from couriermq.core.hex_ids import hex_of
 from couriermq.dialects.native import limits
 from couriermq.journal.schema import journal_schema
 from tests.support.eventually import eventually
@@ -185,6 +186,9 @@ async def test_events_are_chosen_by_queue_and_kind(root: Tenant, start: int) -> 
     (row,) = rows(await root.call("GET", f"{EVENTS}?{query}&format=arrow"))
     assert row["queue"] == "orders"
     assert {event["queue"] for event in await events(root, f"from={start}&kind=sent")} == {"orders", "other"}
+    (sent,) = await events(root, query)
+    for asked in (sent["queue_id"], hex_of(sent["queue_id"])):
+        assert {event["queue"] for event in await events(root, f"from={start}&queue={asked}")} == {"orders"}
 
 
 async def test_an_arrow_stream_has_the_columns_that_were_asked_for(root: Tenant, start: int) -> None:

@@ -25,7 +25,7 @@ def read(decoder: "msgspec.json.Decoder[T]", body: bytes, *, invalid: int, malfo
     except msgspec.ValidationError as error:
         raise Refused(invalid, f"the body does not fit: {error}", pointer=_place_in(str(error))) from None
     except msgspec.DecodeError as error:
-        raise Refused(malformed, f"the body is not JSON: {error}") from None
+        raise Refused(malformed, surrogates.complaint(body, error, halves=halves)) from None
     except UnicodeDecodeError:
         raise Refused(malformed, "the body is not JSON: it is not UTF-8") from None
     except RecursionError:
