@@ -1,6 +1,6 @@
 """A caller that has proved who it is."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -94,6 +94,18 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     def may_all(self, *actions: Action) -> bool:
         return self.tenant is None or rules.allows(self.scopes, actions, ())
+
+    def require_names(self, queue: Queue, names: Iterable[str]) -> None:
+        """The right to give a queue these names or aliases, of which it may have some already.
+
+        A name brings the scopes with it that others have for it, and a refusal because it is taken tells that it is.
+        """
+        for name in names:
+            if name != queue.name and name not in queue.aliases.values() and not self._may_name(name):
+                raise Forbidden("give a queue the name", f"{name[:200]!r}; that needs manage on this name")
+
+    def _may_name(self, name: str) -> bool:
+        return self.tenant is None or rules.allows(self.scopes, (Action.MANAGE,), (name,))
 
     def may_somewhere(self, actions: Collection[Action]) -> bool:
         """Whether the caller may do one of the actions on anything."""

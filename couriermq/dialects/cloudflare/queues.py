@@ -73,6 +73,7 @@ async def _change(call: Call, queue: Queue, order: wire.QueueChange, defaults: d
         if order.name is not None and order.name != present.name:
             wire.check_name(order.name)
 
+    call.principal.require_names(queue, () if order.name is None else (order.name,))
     changed = await call.services.catalog.change_queue(
         queue,
         name=order.name,

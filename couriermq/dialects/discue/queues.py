@@ -44,6 +44,8 @@ async def get_queue(call: Call) -> Reply:
 async def change_queue(call: Call) -> Reply:
     queue = queue_for(call, rights.CHANGE_QUEUES)
     order = wire.read_queue(call.body)
+    if order.name is not None and order.name != queue.name:
+        rights.require(call, rights.CHANGE_QUEUES, order.name)  # a name brings others' scopes for it
     queue = await call.services.catalog.change_queue(
         queue,
         name=order.name,

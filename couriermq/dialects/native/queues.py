@@ -64,6 +64,8 @@ async def change_queue(call: Call) -> Reply:
     queue = queue_for(call, Action.MANAGE)
     change = read(wire.QUEUE_CHANGE, call.body)
     some = change.settings
+    call.principal.require_names(queue, () if change.name is UNSET else (change.name,))
+    call.principal.require_names(queue, () if change.aliases is UNSET else change.aliases.values())
     queue = await call.services.catalog.change_queue(
         queue,
         name=None if change.name is UNSET else change.name,

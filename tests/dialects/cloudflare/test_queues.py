@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from couriermq.core.hex_ids import HEX_ID, hex_of
-from couriermq.core.model import DAY, Kind, LateAck, QueueSettings
+from couriermq.core.model import DAY, Action, Kind, LateAck, QueueSettings
 from tests.support.cloudflare import Account, cloudflare_account, refused
 from tests.support.eventually import eventually
 
@@ -207,3 +207,13 @@ async def test_the_status_of_a_purge_tells_whether_it_still_runs(
     ready.set()
     await eventually(lambda: queue.result("GET", "/purge"), lambda told: told["completed"] == "true")
     assert await queue.count() == 0
+
+
+async def test_a_queue_takes_no_name_that_its_manager_has_no_right_to(account: Account) -> None:
+    for name in ("mine", "other"):
+        await account.queue(name, pull=False)
+    manager = await account.with_scopes(Action.MANAGE, queues=("mine",))
+    for method in ("PUT", "PATCH"):
+        for name in ("other", "free"):
+            assert (await manager.call(method, "/queues/mine", {"queue_name": name})).status == 403
+        await manager.result(method, "/queues/mine", {"queue_name": "mine"})

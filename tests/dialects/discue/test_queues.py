@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from couriermq.core.limits import NAME
+from couriermq.core.model import Action
 from tests.support.discue import Organization, discue_organization, refused
 
 SCHEMA = {"total": {"type": "number", "min": 0}}
@@ -187,3 +188,12 @@ async def test_links_do_not_follow_what_a_stranger_claims_to_forward(tmp_path: P
     async with discue_organization(tmp_path) as org:
         response = await org.call("GET", "/queues", headers=PROXIED)
         assert response.json()["_links"]["self"] == {"href": "http://courier.test/queues"}
+
+
+async def test_a_queue_takes_no_name_that_its_manager_has_no_right_to(org: Organization) -> None:
+    await org.queue("orders-queue")
+    await org.queue("other-queue")
+    manager = await org.with_scopes(Action.MANAGE, queues=("orders-queue",))
+    for name in ("other-queue", "free-queue"):
+        refused(await manager.call("PUT", "/queues/orders-queue", {"name": name}), 403)
+    await manager.put("/queues/orders-queue", {"name": "orders-queue"})

@@ -107,6 +107,22 @@ async def test_a_queue_that_is_not_there_looks_like_one_that_is_forbidden(root: 
     ] == 404
 
 
+@pytest.mark.parametrize("field", ["name", "aliases"])
+async def test_a_queue_takes_no_name_that_its_manager_has_no_right_to(root: Tenant, field: str) -> None:
+    async def refusal(manager: Tenant, name: str) -> Any:
+        value = name if field == "name" else {"cloudflare": name}
+        return await manager.refused("PATCH", "/queues/orders", {field: value})
+
+    manager = await root.with_scopes(("manage", ["orders"]))
+    taken, free = await refusal(manager, "other"), await refusal(manager, "thing")
+    assert taken["status"] == 403
+    assert free == taken | {"detail": taken["detail"].replace("other", "thing")}
+    assert (await refusal(await root.with_scopes(("manage", ["orders", "other"])), "other"))["status"] == 409
+    await manager.ask("PATCH", "/queues/orders", {"name": "orders", "aliases": {"cloudflare": "orders"}})
+    both = await root.with_scopes(("manage", ["orders", "thing"]))
+    assert (await both.ask("PATCH", "/queues/orders", {"name": "thing"}))["name"] == "thing"
+
+
 async def test_a_stranger_cannot_tell_a_tenant_that_is_there_from_one_that_is_not(root: Tenant) -> None:
     await root.ask("POST", f"{PREFIX}/tenants", {"id": "acme"})
     secret = await Tenant(root.app, "acme").queue("secret")
