@@ -51,6 +51,21 @@ async def test_a_tenant_sees_and_renames_itself_and_nobody_else(org: Organizatio
     refused(await sender.call("PUT", "/api_clients/other", {"name": "mine"}), 403)
 
 
+async def test_a_tenant_that_renames_itself_learns_nothing_of_others_and_takes_no_name_from_root(
+    org: Organization,
+) -> None:
+    await org.post("/api_clients", {"id": "acme", "name": "acme.com/dev"})
+    other = await org.tenant("other")
+    for name in ("acme", "acme.com/dev", "nobody"):
+        renamed = (await other.put("/api_clients/other", {"name": name}))["api_client"]
+        assert (renamed["id"], renamed["name"]) == ("other", name)
+        assert (await other.get("/api_clients"))["api_clients"] == [renamed]
+    assert (await other.get("/api_clients/nobody"))["api_client"]["id"] == "other"
+    assert (await org.get("/api_clients/acme"))["api_client"]["id"] == "acme"
+    assert (await org.post("/api_clients", {"id": "nobody"}))["api_client"]["id"] == "nobody"
+    assert (await org.put("/api_clients/other", {"name": "by-root"}))["api_client"]["name"] == "by-root"
+
+
 async def test_what_belongs_to_another_tenant_does_not_exist(org: Organization) -> None:
     other = await org.tenant("other")
     queue_id = await org.queue("orders")
