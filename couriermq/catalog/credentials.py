@@ -8,6 +8,7 @@ import msgspec
 
 from couriermq.catalog.shelf import Shelf
 from couriermq.clock import mint_id
+from couriermq.core import limits
 from couriermq.core.errors import AlreadyExists, Invalid
 from couriermq.core.events import EventKind
 from couriermq.core.model import DAY, USES, Credential, Json, OldSecret, Scope
@@ -15,6 +16,8 @@ from couriermq.core.model import DAY, USES, Credential, Json, OldSecret, Scope
 SECRET_BYTES = 48  # 64 characters of base64url, as the strictest dialect wants its keys
 OVERLAP_MS = 7 * DAY
 OLD_SECRET_COUNT = 5
+SIZED = frozenset({"scopes", "dialect_scopes", "dialect_facts", "annotations"})
+"""What a credential can grow by."""
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
@@ -61,6 +64,7 @@ class Credentials(Shelf):
                 created_at=now,
                 changed_at=now,
             )
+            _check_size(credential)
             return await self._put(credential, EventKind.CREDENTIAL_ADDED, principal), secret
 
     async def change_credential(
@@ -82,6 +86,8 @@ class Credentials(Shelf):
             if wanted.get("name", present.name) != present.name:
                 self._check_name_free(present.tenant, wanted["name"], name_is_free)
             changed = msgspec.structs.replace(present, **wanted, changed_at=self._clock.now())
+            if not wanted.keys().isdisjoint(SIZED):
+                _check_size(changed)
             return await self._put(changed, EventKind.CREDENTIAL_CHANGED, principal)
 
     async def rotate_credential(
@@ -120,6 +126,17 @@ class Credentials(Shelf):
 
     def _mint_secret(self) -> str:
         return msgspec.json.encode(self._clock.random_bytes(SECRET_BYTES)).decode().strip('"').translate(_URL_SAFE)
+
+
+def _check_size(credential: Credential) -> None:
+    """All credentials are kept in memory, and many of them are shown in one response."""
+    size = len(msgspec.msgpack.encode(credential))
+    if size > limits.CREDENTIAL_BYTES:
+        raise Invalid(
+            f"the credential is {size} bytes with its scopes, and at most {limits.CREDENTIAL_BYTES} are allowed;"
+            " name fewer queues in its scopes",
+            field="scopes",
+        )
 
 
 def _kept_secrets(credential: Credential, overlap_ms: int, now: int) -> tuple[OldSecret, ...]:

@@ -36,6 +36,8 @@ STAGE_COUNT = 10_000
 """Messages in one part of a stage."""
 PUBLISHED_STAGES = 10_000
 NETWORK_COUNT = 100
+CREDENTIAL_BYTES = 256 * 1024
+"""One credential with its scopes and annotations."""
 ALIAS_COUNT = 16
 """Aliases of one queue."""
 

@@ -233,3 +233,26 @@ async def test_a_credential_is_limited_to_the_scopes_of_a_dialect(root: Tenant) 
     assert (await root.call("GET", "/credentials", token=made["secret"])).status == 403
     wider: dict[str, Any] = {"dialect_scopes": {"nonsense": []}}
     assert (await root.refused("PATCH", f"/credentials/{made['id']}", wider))["status"] == 400
+
+
+async def test_the_scopes_of_a_credential_are_limited_in_bytes(root: Tenant) -> None:
+    made = await root.ask("POST", "/credentials", {"name": "shop"})
+    large = {"scopes": [{"action": "send", "queues": [f"queue-{number}" for number in range(30_000)]}]}
+    for method, path, order in (
+        ("POST", "/credentials", {"name": "large"} | large),
+        ("PATCH", f"/credentials/{made['id']}", large),
+    ):
+        problem = await root.refused(method, path, order)
+        assert (problem["status"], problem["field"]) == (400, "scopes")
+        assert problem["detail"].endswith("at most 262144 are allowed; name fewer queues in its scopes")
+
+
+async def test_a_page_of_large_things_ends_early(root: Tenant) -> None:
+    names = [f"queue-{number:03}" for number in range(140)]
+    for name in names:
+        await root.ask("POST", "/queues", {"name": name, "annotations": {"note": "n" * 65_000}})
+    page = await root.ask("GET", "/queues")
+    assert 100 < len(page["queues"]) < 140
+    rest = await root.ask("GET", f"/queues?after={page['next']}")
+    assert [queue["name"] for queue in page["queues"] + rest["queues"]] == names
+    assert rest["next"] is None
