@@ -136,10 +136,16 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             raise Forbidden("grant", f"more requests than it has itself; give requests_per_second up to {rate:g}")
 
     def require_grant_of(self, credential: Credential) -> None:
-        """The same for a credential as it stands."""
+        """The same for a credential as it stands, with what a dialect alone lets it do."""
         self.require_grant(
-            credential.scopes,
+            [*credential.scopes, *_needs_of(credential)],
             dialect_scopes=credential.dialect_scopes,
             expires_at=credential.expires_at,
             requests_per_second=credential.requests_per_second,
         )
+
+
+def _needs_of(credential: Credential) -> list[Scope]:
+    """The scopes that a dialect has noted as `needs`: they stand for rights that the credential has only there."""
+    noted = [facts.get("needs", ()) for facts in credential.dialect_facts.values() if isinstance(facts, dict)]
+    return [scope for needs in noted for scope in msgspec.convert(needs, tuple[Scope, ...])]

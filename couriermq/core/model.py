@@ -469,7 +469,7 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     dialect_scopes: dict[str, tuple[str, ...]] = {}
     """Not empty: only these dialects may be used, and in each of them only these of its own scopes."""
     dialect_facts: dict[str, Json] = {}
-    """By dialect: what it keeps of the credential. Only that dialect reads and writes it."""
+    """By dialect: what it alone keeps of the credential; `needs` are scopes that a grantor must have for it."""
     enabled: bool = True
     expires_at: int | None = None
     requests_per_second: float | None = None

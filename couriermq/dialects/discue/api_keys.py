@@ -113,6 +113,7 @@ def _facts(order: wire.KeyChange, scopes: tuple[Scope, ...], secret: str) -> Key
         by_alias=order.by_alias,
         grants=order.grants,
         scopes=scopes,
+        needs=rights.needs_of(order.grants),
         prefix=secret[:KEY_PREFIX_CHARS],
         secret_hash=hash_secret(secret).hex(),
     )
@@ -128,7 +129,9 @@ def _changes(call: Call, order: wire.KeyChange, present: Credential) -> dict[str
         changes["enabled"] = order.enabled
     if order.says_scopes:
         scopes, facts = rights.in_our_words(order.grants), facts_of(catalog, present)
-        facts = msgspec.structs.replace(facts, grants=order.grants, scopes=scopes, by_alias=order.by_alias)
+        facts = msgspec.structs.replace(
+            facts, grants=order.grants, scopes=scopes, needs=rights.needs_of(order.grants), by_alias=order.by_alias
+        )
         changes |= {"scopes": scopes, "dialect_facts": with_facts(present, facts)}
     if order.says_scopes or order.enabled:
         wanted = msgspec.structs.replace(present, **changes)

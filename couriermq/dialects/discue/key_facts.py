@@ -39,6 +39,8 @@ class KeyFacts(msgspec.Struct, frozen=True, kw_only=True):
     """None for a key that may do everything."""
     scopes: tuple[Scope, ...] = ()
     """What the grants amounted to in our words when they were given."""
+    needs: tuple[Scope, ...] = ()
+    """What one must have to hand out the key in any dialect, beside its scopes."""
     prefix: str = ""
     """How the key begins whose hash this is; it may have been replaced since."""
     secret_hash: str = ""

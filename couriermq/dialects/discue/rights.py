@@ -152,6 +152,15 @@ def in_our_words(grants: Grants | None) -> tuple[Scope, ...]:
     return tuple(scopes)
 
 
+def needs_of(grants: Grants | None) -> tuple[Scope, ...]:
+    """Scopes for what the grants allow here and `in_our_words` leaves out: figures without events, or the reverse.
+
+    Who gives a key away through another dialect manages all queues, and so has whatever else a grant allows.
+    """
+    figures = [grant for name in ("stats", "events") if (grant := (grants or {}).get(name)) is not None]
+    return (Scope(Action.STATS),) if any("*" in grant.targets for grant in figures) else ()
+
+
 def _common(target_lists: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The targets that are in every list; `*` stands for all."""
     some = [set(targets) for targets in target_lists if "*" not in targets]

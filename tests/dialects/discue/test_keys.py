@@ -347,3 +347,14 @@ async def test_what_was_known_of_a_key_goes_with_it(org: Organization) -> None:
     await org.app.request("DELETE", f"/courier/v1/tenants/default/credentials/{one['id']}")
     await org.delete(f"/api_keys/{other['id']}")
     assert org.app.services.catalog.records("discue.key", "default") == []
+
+
+@pytest.mark.parametrize("resource", ["stats", "events"])
+async def test_who_may_not_read_figures_gets_no_key_that_does(org: Organization, resource: str) -> None:
+    made = (await org.post("/api_keys", {"alias": "figures", "scopes": {resource: {"access": "read"}}}))["api_key"]
+    path = f"/courier/v1/tenants/default/credentials/{made['id']}"
+    manager = await org.with_scopes(Action.MANAGE)
+    assert (await org.app.post(f"{path}/rotate", token=manager.key)).status == 403
+    assert (await org.app.request("PATCH", path, json={"enabled": True}, token=manager.key)).status == 403
+    reader = await org.with_scopes(Action.MANAGE, Action.STATS)
+    assert (await org.app.post(f"{path}/rotate", token=reader.key)).status == 200
