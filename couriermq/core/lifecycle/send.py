@@ -11,7 +11,7 @@ from couriermq.core.events import Event, EventKind, sent_detail
 from couriermq.core.lifecycle.needs import Deciding, Dedup, Queues
 from couriermq.core.lifecycle.rows import ROW_BYTES, ROW_EVENTS, Content, Pack, Single, encode
 from couriermq.core.lifecycle.tally import Tally
-from couriermq.core.lifecycle.unit import Unit
+from couriermq.core.lifecycle.unit import JournalRow, Unit
 from couriermq.core.model import DEDUP_MS, Draft, Json, Kind, Parcel, Queue, Sent, State
 from couriermq.core.receipts import Sealer
 
@@ -40,7 +40,12 @@ class _Slot(msgspec.Struct, gc=False):
     dedup: tuple[int, str] | None = None
     origin: "_Slot | None" = None
     """The slot of the message that this one copies, where that leaves with its last copy."""
+    original: "_Slot | None" = None
+    """The slot of the message that this one copies: its body is stored once, for both."""
     seq: int = 0
+    run: Run | None = None
+    position: int = 0
+    """Where its event is; a copy points to that of its original."""
 
 
 class _Block(msgspec.Struct, gc=False):
@@ -93,18 +98,22 @@ def send(unit: Unit, orders: Sequence[Order], *, queues: Queues, sealer: Sealer)
 
 def _journal(unit: Unit, runs: list[Run], intakes: "list[_Intake]") -> None:
     """Write the runs into rows of the journal, and have packs and singles point there."""
-    places: dict[int, tuple[int, int]] = {}
+    places: Places = {}
     for row in unit.journal(runs):
         position = 0
         for run in row.runs:
             if run.bodies:
                 row.first_seq = run.seqs[0] if row.first_seq is None else row.first_seq
                 row.last_seq = run.seqs[-1]
-            places[id(run)] = (row.start, position)
+            places[id(run)] = (row, position)
             position += len(run)
         unit.new_contents[row.start] = Content(row.runs, sum(run.body_bytes for run in row.runs))
     for intake in intakes:
         intake.point(places)
+
+
+Places = dict[int, tuple[JournalRow, int]]
+"""The row that holds a run, by the run's identity, and how many events stand before the run there."""
 
 
 class _Desk:
@@ -127,7 +136,7 @@ class _Desk:
             if original is not None and not isinstance(original, _Slot):
                 outcomes.append(original)  # a copy is not made of what was dropped or refused
                 continue
-            slot = _Slot(outcomes, index, parcel, order)
+            slot = _Slot(outcomes, index, parcel, order, original=original)
             if original is not None and not order.parcels[parcel.copy_of or 0].queue.settings.keep_delivered:
                 slot.origin = original
             outcomes.append(slot)
@@ -239,11 +248,12 @@ class _Intake:
             draft, now, seq = slot.parcel.draft, slot.order.now, slot.seq
             id_ = fresh if draft.id is None else draft.id
             delay_ms = self._queue.settings.delay_ms if draft.delay_ms is None else draft.delay_ms
-            run = self._note(slot, seq, id_, delay_ms)
             if self._is_packed(draft, slot):
+                run = self._note(slot, seq, id_, delay_ms, draft.body)
                 self._pack(run, seq, len(draft.body), now, now + delay_ms)
             else:
-                due_at = min(due_at, self._add_single(slot, run, seq, id_, delay_ms))
+                self._note(slot, seq, id_, delay_ms, None if self._is_copy(slot) else draft.body)
+                due_at = min(due_at, self._add_single(slot, seq, id_, delay_ms))
             if slot.dedup is not None:
                 self._unit.changes.dedups.append((*slot.dedup, now + DEDUP_MS, seq, id_))
             slot.outcomes[slot.index] = Sent(seq, id_)
@@ -259,11 +269,20 @@ class _Intake:
             and self._queue.kind is not Kind.FIFO
         )  # fmt: skip
 
-    def _note(self, slot: _Slot, seq: int, id_: str, delay_ms: int) -> Run:
+    def _is_copy(self, slot: _Slot) -> bool:
+        """Whether the body of the original is stored already; what the journal shows of a copy has none."""
+        original = slot.original
+        return (
+            self._hides and original is not None and original.run is not None
+            and original.parcel.draft.body is slot.parcel.draft.body
+        )  # fmt: skip
+
+    def _note(self, slot: _Slot, seq: int, id_: str, delay_ms: int, body: bytes | None) -> Run:
         """Add the event to the open run, if it belongs there, or to a new one."""
-        draft, order, size = slot.parcel.draft, slot.order, len(slot.parcel.draft.body)
-        run = self._open_run(order, draft, delay_ms, 1, size)
-        run.add(order.now, seq, id_, 0, size, draft.body)
+        draft, order = slot.parcel.draft, slot.order
+        run = self._open_run(order, draft, delay_ms, 1, len(body or b""))
+        run.add(order.now, seq, id_, 0, len(draft.body), body)
+        slot.run, slot.position = run, len(run) - 1
         return run
 
     def _open_run(self, order: Order, draft: Draft, delay_ms: int, count: int, size: int) -> Run:
@@ -302,7 +321,7 @@ class _Intake:
         pack = Pack(seq, self._queue.key, int(state), due_at, 0, 0, now, 1, 1, size, 0, len(run) - 1)
         self._packs.append((pack, run))
 
-    def _add_single(self, slot: _Slot, run: Run, seq: int, id_: str, delay_ms: int) -> int:
+    def _add_single(self, slot: _Slot, seq: int, id_: str, delay_ms: int) -> int:
         """Returns when its own retention ends, or a time far away."""
         draft, now, queue = slot.parcel.draft, slot.order.now, self._queue
         is_fifo = queue.kind is Kind.FIFO
@@ -310,24 +329,27 @@ class _Intake:
         discard_at = None if draft.retention_ms is None else now + draft.retention_ms
         state = State.DELAYED if delay_ms else State.READY
         origin = None if slot.origin is None else slot.origin.seq
+        holder = slot.original if slot.original is not None and self._is_copy(slot) else slot
+        assert holder.run is not None
         single = Single(
             seq, queue.key, int(state), now + delay_ms, 0, 0, now, discard_at, now, delay_ms, len(draft.body),
             int(draft.id is not None), id_, draft.content_type, encode(draft.attributes) if draft.attributes else None,
-            group, draft.trace, origin, None, None, len(run) - 1, is_stored=False,
+            group, draft.trace, origin, None, None, holder.position, is_stored=False,
         )  # fmt: skip
-        self._singles.append((single, run))
+        self._singles.append((single, holder.run))
         self._tally.add(state, single.size)
         if is_fifo:
             self._unit.changes.new_groups.append((queue.key, group or "", seq, single.due_at))
         return 2**62 if discard_at is None else discard_at
 
-    def point(self, places: dict[int, tuple[int, int]]) -> None:
-        """The runs have their rows now."""
+    def point(self, places: Places) -> None:
+        """The runs have their rows now; a row knows up to which seq messages point to it."""
         for pack, run in self._packs:
-            start, position = places[id(run)]
-            pack.start, pack.position = start, position + pack.position
+            row, position = places[id(run)]
+            pack.start, pack.position = row.start, position + pack.position
             self._unit.add_pack(pack)
         for single, run in self._singles:
-            start, position = places[id(run)]
-            single.start, single.position = start, position + single.position
+            row, position = places[id(run)]
+            single.start, single.position = row.start, position + single.position
+            row.last_seq = max(row.last_seq or 0, single.seq)
             self._unit.put(single)

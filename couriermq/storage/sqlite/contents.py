@@ -27,23 +27,28 @@ class Damaged(Exception):
 
 
 class Cache:
-    """The rows that were used last."""
+    """The rows that were used last, and the last large one: many listeners may get the same large message."""
 
     def __init__(self) -> None:
         self._rows: dict[int, Content] = {}
+        self._large: tuple[int, Content] | None = None
         self._bytes = 0
         self._events = 0
 
     def get(self, start: int) -> Content | None:
+        if self._large is not None and self._large[0] == start:
+            return self._large[1]
         content = self._rows.pop(start, None)
         if content is not None:
             self._rows[start] = content  # the newest stands last
         return content
 
-    def put(self, start: int, content: Content) -> bool:
-        """Whether it is small enough to be kept."""
+    def put(self, start: int, content: Content, *, bodies: bool = True) -> bool:
+        """Whether it is kept; a large one without the need for its bodies is not."""
         if content.weight > CACHE_BYTES // 8:
-            return False
+            if bodies:
+                self._large = start, content
+            return bodies
         self.forget(start)
         self._rows[start] = content
         self._bytes += content.weight
@@ -54,10 +59,13 @@ class Cache:
 
     def forget_from(self, offset: int) -> None:
         """Rows from there on were rolled back; others will have their places."""
-        for start in [start for start in self._rows if start >= offset]:
+        large = () if self._large is None else (self._large[0],)
+        for start in [start for start in (*large, *self._rows) if start >= offset]:
             self.forget(start)
 
     def forget(self, start: int) -> None:
+        if self._large is not None and self._large[0] == start:
+            self._large = None
         content = self._rows.pop(start, None)
         if content is not None:
             self._bytes -= content.weight
@@ -91,7 +99,7 @@ def _read(db: sqlite3.Connection, start: int, cache: Cache | None, *, bodies: bo
     if content is not None:
         return content
     content = read_row(db, start)
-    if cache is not None and cache.put(start, content):
+    if cache is not None and cache.put(start, content, bodies=bodies):
         return content
     if not bodies:
         for run in content.runs:

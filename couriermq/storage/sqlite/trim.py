@@ -1,7 +1,7 @@
 """Journal rows that readers no longer need go, unless messages still wait in them.
 
-A row that packs point to is retained until they are gone. Where only single messages are left in a row, their bodies
-are copied out and the row goes.
+A row that packs point to is retained until they are gone. Where only single messages are left in a row, and few bytes,
+their bodies are copied out and the row goes.
 """
 
 import sqlite3
@@ -13,6 +13,9 @@ from couriermq.storage.sqlite.rows import to_single
 
 STEP = 500
 """Rows that one transaction looks at."""
+
+COPIED_BYTES = 256 * 1024
+"""Bodies of one row that are copied out; a row in which more waits stays, as that of a large message."""
 
 OLDEST = "oldest_offset"
 
@@ -57,6 +60,8 @@ def _is_unused(db: sqlite3.Connection, start: int, first: int, last: int) -> boo
     if db.execute(Q.pointing_packs, where).fetchone():
         return False
     singles = [to_single(row) for row in db.execute(Q.pointing_singles, where)]
+    if sum(single.size for single in singles) > COPIED_BYTES:
+        return False
     if singles:
         contents = load_contents(db, (), singles)
         for single in singles:

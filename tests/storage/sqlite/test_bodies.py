@@ -3,11 +3,12 @@
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from couriermq.core.errors import Unavailable
 from couriermq.core.events import EventKind
-from couriermq.core.model import Ack, Draft, Release
+from couriermq.core.model import Ack, Draft, Parcel, Release
 from couriermq.storage.sqlite.store import SqliteStore
 from tests.support.engines import Rig
 
@@ -82,6 +83,37 @@ async def test_the_last_single_messages_of_a_row_are_copied_out(rig: Rig) -> Non
     assert {lease.message.body for lease in leases} == {b"1", b"newest"}
     await rig.settle("orders", *(Ack(lease.receipt) for lease in leases))
     assert rows(rig, "SELECT count(*) FROM payload") == [(0,)]
+
+
+async def send_with_copies(rig: Rig, body: bytes, *outboxes: str) -> None:
+    draft = Draft(body=body, id="m-1")
+    copies = [Parcel(rig.queue(name), msgspec.structs.replace(draft), copy_of=0) for name in outboxes]
+    await rig.store.send([Parcel(rig.queue("orders"), draft), *copies], now=rig.clock.now(), principal="test")
+
+
+@pytest.mark.parametrize("size", [10, 400_000])
+async def test_a_message_and_its_copies_share_one_body(rig: Rig, size: int) -> None:
+    await rig.create("orders")
+    outboxes = [f"outbox-{number}" for number in range(5)]
+    for name in outboxes:
+        await rig.create(name, archive_bodies=False)
+    body = b"x" * size
+    await send_with_copies(rig, body, *outboxes)
+    await rig.create("last")
+    assert rows(rig, "SELECT sum(length(events)) < 5000 + " + str(size) + " FROM journal") == [(1,)]
+    await rig.settle("orders", Ack((await rig.receive_one("orders")).receipt))
+    await rig.settle("outbox-0", Release((await rig.receive_one("outbox-0")).receipt))
+    for _ in range(2):
+        await seal(rig)
+        assert await rig.store.check() == []
+        await rig.restart()
+        assert [(await rig.browse(name))[0].body == body for name in outboxes] == [True] * 5
+    for name in outboxes:
+        lease = await rig.receive_one(name)
+        assert lease.message.body == body
+        await rig.settle(name, Ack(lease.receipt))
+    await seal(rig)
+    assert rows(rig, "SELECT count(*) FROM retained") == rows(rig, "SELECT count(*) FROM payload") == [(0,)]
 
 
 async def test_a_body_that_is_not_archived_is_shown_to_receivers_alone(rig: Rig) -> None:
