@@ -97,11 +97,11 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         method: str = scope["method"]
-        try:
-            endpoint, params = self._table.find(method, scope["raw_path"].decode("ascii"))
-        except WireError as error:
-            await self._turn_away(error, scope, receive, send)
+        found = self._find(method, scope["raw_path"].decode("ascii"))
+        if isinstance(found, WireError):
+            await self._turn_away(found, scope, receive, send)
             return
+        endpoint, params = found
         call = Call(
             method="GET" if method == "HEAD" else method,
             path=scope["path"],
@@ -127,6 +127,17 @@ class App:
         if self._debugging:
             _log_answer(call, reply, seconds)
         await self._send(reply, scope, receive, send)
+
+    def _find(self, method: str, raw_path: str) -> tuple[Endpoint, dict[str, str]] | WireError:
+        """The endpoint, or why there is none.
+
+        The error is returned because a response lets the parser go on with the next request of the connection: inside
+        an `except` block, Python would give that error to the parser's as its context.
+        """
+        try:
+            return self._table.find(method, raw_path)
+        except WireError as error:
+            return error
 
     async def _answer(self, endpoint: Endpoint, call: Call, scope: Scope, receive: Receive) -> Reply:
         try:

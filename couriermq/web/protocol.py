@@ -17,6 +17,7 @@ import httptools
 
 from couriermq.web.asgi import Scope
 from couriermq.web.call import Header
+from couriermq.web.errors import WireError
 from couriermq.web.exchange import Exchange, plain_response
 from couriermq.web.head import HEAD_BYTES, HEADER_COUNT, SINGLE, Refused, check_head, origin_form, without_upgrade
 from couriermq.web.state import Guest, ServerState
@@ -233,7 +234,7 @@ class Connection(asyncio.Protocol):
         if isinstance(cause, Refused):
             self._refuse(cause.status, str(cause))
             return
-        if cause is not None and not isinstance(cause, _Malformed):
+        if cause is not None and not isinstance(cause, _Malformed | WireError):
             log.error("a request could not be taken in", exc_info=cause)
         self._refuse(400, "the request is not valid HTTP/1.1")
 

@@ -43,6 +43,18 @@ def post(server: ServerProcess, path: str, body: bytes, *lines: str) -> bytes:
 # -- pipelining and half-closed clients -----------------------------------------------------------------------
 
 
+def test_a_refused_request_behind_one_without_a_route_gets_its_own_sentence(server: ServerProcess) -> None:
+    with connect(server) as client:
+        client.sendall(b"GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n" * 50 + b"GET /healthz HTTP/1.1\r\n\r\n")
+        answers = b""
+        while piece := client.recv(65_536):
+            answers += piece
+    assert answers.startswith(b"HTTP/1.1 404 ")
+    assert b"HTTP/1.1 400 " in answers
+    assert b"the request has no Host header" in answers
+    assert "Traceback" not in server.output
+
+
 @pytest.mark.parametrize("request_bytes", [GET, GET[:-2] + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n"])
 def test_ten_thousand_requests_at_once_are_all_answered(server: ServerProcess, request_bytes: bytes) -> None:
     with connect(server) as client:
