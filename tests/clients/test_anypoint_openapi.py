@@ -11,6 +11,7 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+import requests
 
 from tests.support.anypoint_spec import SpecClient
 from tests.support.server import ServerProcess, start_server
@@ -21,6 +22,8 @@ PLACE = ("default", "default")
 HERE = (*PLACE, "us-east-1")
 
 MESSAGES = "/organizations/{}/environments/{}/destinations/{}/messages"
+AUTHORIZE_BELOW = "/organizations/{}/environments/{}/authorize"
+"""The connectors of Mule 4.x call it; the vendor's file does not list it, Courier's own document does."""
 ENVIRONMENT = "/v1/organizations/{}/environments/{}"
 REGION = f"{ENVIRONMENT}/regions/{{}}"
 QUEUE = f"{REGION}/destinations/queues/{{}}"
@@ -53,11 +56,12 @@ def broker(server: ServerProcess, admin: SpecClient, mode: str) -> SpecClient:
     form = {"client_id": made["clientId"], "client_secret": made["clientSecret"], "grant_type": "client_credentials"}
     answer = anonymous.call("POST", "/authorize", form=form)
     assert answer.body["simple_client"] == {"orgId": "default", "envId": "default"}
-    below = anonymous.call("POST", "/organizations/{}/environments/{}/authorize", *PLACE, form=form)
-    assert below.body == answer.body
+    below = requests.post(f"{anonymous.base}{AUTHORIZE_BELOW.format(*PLACE)}", data=form, timeout=60)
+    assert below.json() == answer.body
     deviations = BATCH_ARRAYS if mode == "lenient" else frozenset()
     client = SpecClient("broker", server.url, answer.body["access_token"], deviations=deviations)
     client.called |= anonymous.called
+    client.called |= {("POST", AUTHORIZE_BELOW)} & client.operations
     return client
 
 
