@@ -53,7 +53,7 @@ def message_schema() -> "pa.Schema":
 def queue_schema() -> "pa.Schema":
     import pyarrow as pa  # noqa: PLC0415
 
-    names = ("queue", "kind", "settings", "annotations")
+    names = ("queue", "kind", "settings", "annotations", "aliases")
     return pa.schema([*((name, pa.string()) for name in names), ("message_count", pa.int64())])
 
 
@@ -124,6 +124,7 @@ class Export:
                 "kind": queue["kind"],
                 "settings": json.dumps(queue["settings"]),
                 "annotations": json.dumps(queue["annotations"]),
+                "aliases": json.dumps(queue["aliases"]),
                 "message_count": count,
             }
             for queue, count in zip(queues, counts, strict=True)
@@ -135,10 +136,13 @@ class Export:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         rows: list[Json] = pq.read_table(self.folder / QUEUES).to_pylist()
-        return [
-            row | {"settings": json.loads(row["settings"]), "annotations": json.loads(row["annotations"])}
-            for row in rows
-        ]
+        return [_queue(row) for row in rows]
+
+
+def _queue(row: Json) -> Json:
+    """A queue with its documents decoded; exports of earlier versions have no aliases."""
+    documents = {"aliases": "{}", **row}
+    return row | {name: json.loads(documents[name]) for name in ("settings", "annotations", "aliases")}
 
 
 def _row(message: Json) -> Json:

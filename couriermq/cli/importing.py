@@ -91,6 +91,8 @@ def _make_one(remote: Remote, queue: Json, names: dict[str, str]) -> bool:
         settings["dead_letter_queue"] = names.get(settings["dead_letter_queue"], settings["dead_letter_queue"])
     name = names.get(str(queue["queue"]), str(queue["queue"]))
     document = {"name": name, "kind": queue["kind"], "settings": settings, "annotations": queue["annotations"]}
+    if name == queue["queue"]:  # a copy under another name may stand next to the original, whose aliases lead there
+        document["aliases"] = queue["aliases"]
     try:
         remote.client.post(remote.path("queues"), document)
     except Refused as refused:

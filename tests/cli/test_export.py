@@ -52,6 +52,19 @@ def test_queues_come_back_as_they_were(filled: Courier, tmp_path: Path) -> None:
     assert states == dict.fromkeys(("r0", "r1", "r2", "bytes"), "ready") | {"delayed": "delayed"}
 
 
+def test_aliases_come_along_unless_the_queue_gets_another_name(courier: Courier, tenant: str, tmp_path: Path) -> None:
+    alias = "c" * 32
+    courier.ok("queues", "create", "orders")
+    courier.ok("queues", "change", "orders", "--alias", f"cloudflare={alias}")
+    courier.ok("export", "--to", tmp_path / "out")
+    courier.ok("import", tmp_path / "out", "--rename", "orders=copies")
+    assert courier.ok("queues", "show", "copies", "--json").json["aliases"] == {}
+    courier.ok("tenants", "create", f"{tenant}-copy")
+    courier.environ["COURIER_TENANT"] += "-copy"
+    courier.ok("import", tmp_path / "out")
+    assert courier.ok("queues", "show", "orders", "--json").json["aliases"] == {"cloudflare": alias}
+
+
 def test_importing_twice_is_importing_once(filled: Courier, tmp_path: Path) -> None:
     filled.ok("export", "orders", "--to", tmp_path / "out")
     filled.ok("import", tmp_path / "out", "--rename", "orders=copies")
