@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from couriermq.core.errors import Invalid
+from couriermq.core.redaction import HIDDEN
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -259,6 +260,8 @@ def read_url(url: str) -> Target:
     if port == 0:
         raise Refused("0 is not a port")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if path == f"/{HIDDEN}":
+        raise Refused("this URL is shown with its path hidden; write the whole URL, or leave it out to keep it")
     if not path.isascii():
         raise Refused("a path beyond ASCII is written with %")
     return Target(parts.scheme, _read_host(parts.netloc, parts.hostname), port or DEFAULT_PORTS[parts.scheme], path)

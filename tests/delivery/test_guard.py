@@ -6,6 +6,7 @@ import ipaddress
 import pytest
 
 from couriermq.core.errors import Invalid
+from couriermq.core.redaction import redacted_url
 from couriermq.delivery.guard import Guard, Refused, Target, read_url
 
 
@@ -85,6 +86,11 @@ def test_what_is_not_a_url_to_deliver_to_is_refused(url: str) -> None:
 def test_a_url_is_taken_apart(url: str, target: Target, authority: str) -> None:
     assert read_url(url) == target
     assert target.authority == authority
+
+
+def test_a_url_with_a_hidden_path_is_not_taken_for_a_new_one() -> None:
+    with pytest.raises(Refused, match="path hidden; write the whole URL"):
+        read_url(redacted_url("https://shop.example/hooks/secret?key=1"))
 
 
 NAME = Target("http", "shop.example", 80, "/")
