@@ -26,19 +26,21 @@ from benchmarks import (
     spark,
     verdicts,
     writing,
+    written,
 )
 from benchmarks.bench import Bench
 from benchmarks.load import require_wrk
 from benchmarks.measure import Row
 
 SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
-    "send-128": partial(sending.send_one, connections=128, bar=0.5),
-    "send-32": partial(sending.send_one, connections=32, bar=0.35),
+    "send-128": partial(sending.send_one, connections=128, bar=0.6),
+    "send-32": partial(sending.send_one, connections=32, bar=0.42),
     "batch-100": sending.send_batch,
     "cycle-100": sending.cycle,
     "drain-100": sending.drain,
     "backlog": backlog.receive_cost,
     "memory+start": backlog.memory_and_start,
+    "written": written.bytes_written,
     "archive": partial(archive.send_cost, messages=1, connections=128, bar=0.9),
     "archive-100": partial(archive.send_cost, messages=100, connections=32, bar=None),
     "spark-read": spark.read_stream,
@@ -55,12 +57,12 @@ SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
     "mq-batch": dialects.anypoint_publish_batch,
     "mq-consume": dialects.anypoint_consume,
     "spark-write": writing.stream_write,
-    "pg-send-128": partial(postgres.send_one, connections=128),
-    "pg-send-32": partial(postgres.send_one, connections=32),
+    "pg-send-128": partial(postgres.send_one, connections=128, bar=1.5),
+    "pg-send-32": partial(postgres.send_one, connections=32, bar=1.0),
     "pg-batch-100": postgres.send_batch,
-    "pg-drain-128": partial(postgres.drain, connections=128),
-    "pg-drain-32": partial(postgres.drain, connections=32),
-    "pg-drain-16": partial(postgres.drain, connections=16),
+    "pg-drain-128": partial(postgres.drain, connections=128, bar=4.0),
+    "pg-drain-32": partial(postgres.drain, connections=32, bar=1.5),
+    "pg-drain-16": partial(postgres.drain, connections=16, bar=1.2),
     "pg-pollers": postgres.pollers,
     "pg-soak": soak.soak,
 }

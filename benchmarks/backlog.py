@@ -34,7 +34,7 @@ def receive_cost(bench: Bench) -> list[Row]:
             unit="ms",
             reference=f"{FEW:,} waiting",
             ratios=turns.ratios(),
-            bar=1.3,
+            bar=1.2,
             at_least=False,
             cpu_ratio=many.cpu_us / few.cpu_us,
             cpu_us=many.cpu_us,
@@ -115,7 +115,7 @@ def _memory_row(bench: Bench, grown: int, restarted: int) -> Row:
         unit="bytes",
         reference="beyond SQLite's cache",
         ratios=[max(figures)],
-        bar=100,
+        bar=64,
         at_least=False,
         notes={"grown_bytes": grown, "restarted_bytes": restarted, "cache_bytes": CACHE_BYTES},
     )
@@ -131,7 +131,7 @@ def _start_row(bench: Bench, data: Path) -> Row:
         unit="s",
         reference="seconds",
         ratios=times,
-        bar=3.0,
+        bar=1.0,
         at_least=False,
     )
 

@@ -26,11 +26,11 @@ def on_postgres(bench: Bench) -> Iterator[tuple[Courier, Client]]:
         yield server, client
 
 
-def send_one(bench: Bench, *, connections: int) -> list[Row]:
+def send_one(bench: Bench, *, connections: int, bar: float) -> list[Row]:
     """One message a request, one message a statement."""
     request = Request("POST", f"{QUEUE}/messages", bench.file({"body": BODY}))
     name, what = f"pg-send-{connections}", f"PostgreSQL: send one, {connections} connections"
-    return [_send(bench, name, what, request, "send", connections=connections)]
+    return [_send(bench, name, what, request, "send", connections=connections, bar=bar)]
 
 
 def send_batch(bench: Bench) -> list[Row]:
@@ -40,17 +40,19 @@ def send_batch(bench: Bench) -> list[Row]:
     return [_send(bench, "pg-batch-100", "PostgreSQL: send 100 at a time", request, "batch", connections=32)]
 
 
-def _send(bench: Bench, name: str, what: str, request: Request, script: str, *, connections: int) -> Row:
+def _send(
+    bench: Bench, name: str, what: str, request: Request, script: str, *, connections: int, bar: float = 1.0
+) -> Row:
     with on_postgres(bench) as (server, client):
         meter = bench.send_meter(server, request, connections=connections)
         row = _against_pgmq(
-            bench, name, what, server, meter, script, clients=connections, each=request.messages, bar=1.0
+            bench, name, what, server, meter, script, clients=connections, each=request.messages, bar=bar
         )
         check_stored(client, [meter])
     return row
 
 
-def drain(bench: Bench, *, connections: int) -> list[Row]:
+def drain(bench: Bench, *, connections: int, bar: float) -> list[Row]:
     """Receive ten and ack ten, from a queue that was filled before."""
     with on_postgres(bench) as (server, client):
         meter = bench.drain_meter(server, QUEUE, limit=10, connections=connections)
@@ -60,7 +62,7 @@ def drain(bench: Bench, *, connections: int) -> list[Row]:
 
         name, what = f"pg-drain-{connections}", f"PostgreSQL: receive 10, ack 10, {connections} connections"
         return [
-            _against_pgmq(bench, name, what, server, meter, "receive", clients=connections, each=10, fill=fill, bar=1.5)
+            _against_pgmq(bench, name, what, server, meter, "receive", clients=connections, each=10, fill=fill, bar=bar)
         ]
 
 

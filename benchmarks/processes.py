@@ -67,6 +67,11 @@ class Server:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def written_bytes(self) -> int:
+        """What it has sent to the disk so far."""
+        lines = Path(f"/proc/{self.pid}/io").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+
     def stop(self) -> None:
         self._process.terminate()
         try:

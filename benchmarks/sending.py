@@ -21,7 +21,7 @@ def send_batch(bench: Bench) -> list[Row]:
     """A hundred messages a request."""
     batch = bench.file({"messages": [{"body": BODY}] * 100})
     request = Request("POST", f"{QUEUE}/messages", batch, messages=100)
-    return [_send(bench, "batch-100", "send 100 at a time", request, connections=32, bar=2.0)]
+    return [_send(bench, "batch-100", "send 100 at a time", request, connections=32, bar=4.0)]
 
 
 def _send(bench: Bench, name: str, what: str, request: Request, *, connections: int, bar: float) -> Row:
@@ -40,7 +40,7 @@ def cycle(bench: Bench) -> list[Row]:
         client.create_queue("orders")
         meter = bench.chain_meter(server, Chain("native", QUEUE, 100, batch), clients=CLIENTS)
         what = "send 100, receive 100, ack 100"
-        return [_against_bare(bench, "cycle-100", what, meter, meter, connections=CLIENTS, bar=0.7)]
+        return [_against_bare(bench, "cycle-100", what, meter, meter, connections=CLIENTS, bar=1.4)]
 
 
 def drain(bench: Bench) -> list[Row]:
@@ -53,7 +53,7 @@ def drain(bench: Bench) -> list[Row]:
             client.fill("orders", DRAIN_FILL)
             return meter()
 
-        return [_against_bare(bench, "drain-100", "receive 100, ack 100", meter, probe, connections=CLIENTS)]
+        return [_against_bare(bench, "drain-100", "receive 100, ack 100", meter, probe, connections=CLIENTS, bar=2.4)]
 
 
 def _against_bare(
