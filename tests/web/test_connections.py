@@ -43,15 +43,24 @@ def post(server: ServerProcess, path: str, body: bytes, *lines: str) -> bytes:
 # -- pipelining and half-closed clients -----------------------------------------------------------------------
 
 
-def test_a_refused_request_behind_one_without_a_route_gets_its_own_sentence(server: ServerProcess) -> None:
+@pytest.mark.parametrize(
+    ("last", "sentence"),
+    [
+        (b"GET /healthz HTTP/1.1\r\n\r\n", b"the request has no Host header"),
+        (b"not HTTP at all\r\n\r\n", b"the request is not valid HTTP/1.1"),
+    ],
+)
+def test_a_bad_request_behind_many_without_a_route_is_refused_as_itself(
+    server: ServerProcess, last: bytes, sentence: bytes
+) -> None:
     with connect(server) as client:
-        client.sendall(b"GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n" * 50 + b"GET /healthz HTTP/1.1\r\n\r\n")
+        client.sendall(b"GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n" * 2_000 + last)
         answers = b""
         while piece := client.recv(65_536):
             answers += piece
     assert answers.startswith(b"HTTP/1.1 404 ")
     assert b"HTTP/1.1 400 " in answers
-    assert b"the request has no Host header" in answers
+    assert sentence in answers
     assert "Traceback" not in server.output
 
 
