@@ -289,6 +289,10 @@ class Broker:
                 deadline = now  # the wait is over: look once more, then answer
             queue = self._catalog.queue_by_id(queue.tenant, queue.id)
 
+    def waiting_count(self, queue: Queue) -> int:
+        """Receivers that wait at this node for a message of the queue."""
+        return self._arrivals.waiting_count(queue.key)
+
     async def settle(
         self, queue: Queue, settlements: Sequence[Settlement], *, principal: str
     ) -> list[Settled | CourierError]:

@@ -39,6 +39,10 @@ class Arrivals:
                 called += 1
         self._seen[queue_key] = arrived, called
 
+    def waiting_count(self, queue_key: int) -> int:
+        """Receivers that wait at this node."""
+        return sum(not future.done() for future in self._waiters.get(queue_key, ()))
+
     def seen(self, queue_key: int) -> Seen:
         return self._seen.get(queue_key, NOTHING)
 

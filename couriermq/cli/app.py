@@ -66,6 +66,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (MESSAGES, "browse", "browsing:browse", "Look at messages without leasing them."),
     (MESSAGES, "cancel", "browsing:cancel", "Take back a message that nobody has received."),
     (MESSAGES, "tail", "tail:tail", "Watch a queue live."),
+    (MESSAGES, "why", "why:why", "Find out why a queue is stuck."),
     (MANAGE, "queues", "queues:app", "Create, look at, change, empty and delete queues."),
     (MANAGE, "exchanges", "exchanges:app", "Copy messages to several queues by rules."),
     (MANAGE, "listeners", "listeners:app", "Have messages delivered to URLs, and see how that goes."),

@@ -34,6 +34,23 @@ def test_the_journal_tells_what_happened_in_order(courier: Courier, tenant: str,
     assert line.rstrip().endswith("attempt 1, by root")
 
 
+def test_why_prints_findings_and_fixes_and_fails_where_one_is_critical(courier: Courier, queue: str) -> None:
+    healthy = courier.ok("why", queue)
+    assert (healthy.out, healthy.err.strip()) == ("", "nothing keeps messages from getting through")
+    courier.ok("queues", "pause", queue)
+    courier.ok("send", queue, "x")
+    lines = courier.ok("why").lines
+    assert lines[0].startswith("warning   orders: The queue is paused")
+    assert lines[1].strip().startswith("Resume the queue: PATCH /courier/v1/tenants/")
+    assert courier.ok("why", queue, "--json").json["findings"][0]["code"] == "paused"
+    courier.ok("queues", "resume", queue)
+    courier.ok("send", queue, "x", "--repeat", 5)
+    courier.ok("receive", queue, "--limit", 6, "--lease", "1ms")
+    critical = courier("why", queue)
+    assert (critical.code, critical.lines[0].split()[0]) == (1, "critical")
+    assert "6 of 6 leases" in critical.lines[0]
+
+
 def test_the_journal_starts_and_stops_where_it_is_told(courier: Courier, queue: str) -> None:
     courier.ok("send", queue, "x", "--repeat", 5)
     first = json.loads(courier.ok("journal", "--from", 0, "-n", 1, "--json").out)
