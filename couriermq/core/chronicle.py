@@ -31,6 +31,8 @@ class Run(msgspec.Struct, array_like=True, gc=False):
 
     `private` is set where the queue does not archive bodies: the store keeps the bodies and these details while
     messages wait, and readers of the journal see neither (see `blanked`).
+
+    In a packed run `turns` and `ages` have one value where all events share it, and none where it is not known.
     """
 
     kind: str
@@ -46,6 +48,9 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     sizes: list[int | None]
     bodies: list[bytes | None]
     private: Detail | None = None
+    turns: list[int | None] = []
+    ages: list[int | None] = []
+    """Milliseconds from `sent_at` to the event: mostly few, and therefore stored in fewer bytes than the instant."""
 
     def __len__(self) -> int:
         return len(self.ats)
@@ -58,12 +63,16 @@ class Run(msgspec.Struct, array_like=True, gc=False):
         attempt: int | None,
         size: int | None,
         body: bytes | None,
+        turn: int | None = None,
+        sent_at: int | None = None,
     ) -> None:
         self.ats.append(at)
         self.seqs.append(seq)
         self.message_ids.append(message_id)
         self.attempts.append(attempt)
         self.sizes.append(size)
+        self.turns.append(turn)
+        self.ages.append(None if sent_at is None else at - sent_at)
         if body is not None:
             self.bodies.append(body)
 
@@ -75,16 +84,47 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     def is_whole(self) -> bool:
         """Whether all columns are of one length, as they are unless somebody has damaged them."""
         columns = self.seqs, self.message_ids, self.attempts, self.sizes, self.bodies or self.ats
-        return all(len(column) == len(self.ats) for column in columns)
+        short = (0, 1, len(self.ats))
+        return all(len(column) == len(self.ats) for column in columns) and all(
+            len(column) in short for column in (self.turns, self.ages)
+        )
+
+    def all_turns(self) -> Sequence[int | None]:
+        """One for each event."""
+        return _spread(self.turns, len(self))
+
+    def sent_ats(self) -> list[int | None]:
+        """One for each event."""
+        if not self.ages:
+            return [None] * len(self)
+        ages = _spread(self.ages, len(self))
+        return [None if age is None else at - age for at, age in zip(self.ats, ages, strict=True)]
+
+    def compact(self) -> None:
+        """Say once what all events share; nothing can be added afterwards."""
+        self.turns, self.ages = _gathered(self.turns), _gathered(self.ages)
 
     def events(self) -> Iterator[Event]:
         kind, tenant, queue_id, queue, principal = self.kind, self.tenant, self.queue_id, self.queue, self.principal
         bodies = self.bodies or [None] * len(self)
-        for at, seq, message_id, attempt, size, body in zip(
-            self.ats, self.seqs, self.message_ids, self.attempts, self.sizes, bodies, strict=True
-        ):
+        for at, seq, message_id, attempt, size, body, turn, sent_at in zip(
+            self.ats, self.seqs, self.message_ids, self.attempts, self.sizes, bodies, self.all_turns(),
+            self.sent_ats(), strict=True,
+        ):  # fmt: skip
             detail = self.detail if body is None else {**(self.detail or {}), "body": body}
-            yield Event(kind, at, tenant, queue_id, queue, seq, message_id, attempt, size, principal, detail)
+            yield Event(
+                kind, at, tenant, queue_id, queue, seq, message_id, attempt, size, principal, detail, turn, sent_at
+            )
+
+
+def _spread(column: list[int | None], count: int) -> list[int | None]:
+    return column if len(column) == count else (column or [None]) * count
+
+
+def _gathered(column: list[int | None]) -> list[int | None]:
+    if not column or column.count(column[0]) < len(column):
+        return column
+    return [] if column[0] is None else column[:1]
 
 
 class Commit(msgspec.Struct, frozen=True, gc=False):
@@ -130,10 +170,13 @@ class Chronicle:
         principal: str | None = None,
         detail: Detail | None = None,
         body: bytes | None = None,
+        *,
+        turn: int | None = None,
+        sent_at: int | None = None,
     ) -> None:
         """Something has happened to a message."""
         run = self._run(kind, queue.tenant, queue.id, queue.name, principal, detail, has_bodies=body is not None)
-        run.add(at, seq, message_id, attempt, size, body)
+        run.add(at, seq, message_id, attempt, size, body, turn, sent_at)
         self.count += 1
 
     def note_all(
@@ -148,8 +191,11 @@ class Chronicle:
         principal: str | None = None,
         detail: Detail | None = None,
         bodies: Sequence[bytes] = (),
+        *,
+        turn: int | None = None,
+        sent_at: int | None = None,
     ) -> None:
-        """The same has happened to many messages."""
+        """The same has happened to many messages that were sent together."""
         if not seqs:
             return
         run = self._run(kind, queue.tenant, queue.id, queue.name, principal, detail, has_bodies=bool(bodies))
@@ -159,6 +205,8 @@ class Chronicle:
         run.attempts += attempts
         run.sizes += sizes
         run.bodies += bodies
+        run.turns += [turn] * len(seqs)
+        run.ages += [None if sent_at is None else at - sent_at] * len(seqs)
         self.count += len(seqs)
 
     def extend(self, events: Iterable[Event]) -> None:
@@ -169,7 +217,9 @@ class Chronicle:
                 event.kind, event.tenant, event.queue_id, event.queue, event.principal, detail,
                 has_bodies=body is not None,
             )  # fmt: skip
-            run.add(event.at, event.seq, event.message_id, event.attempt, event.size, body)
+            run.add(
+                event.at, event.seq, event.message_id, event.attempt, event.size, body, event.turn, event.sent_at
+            )  # fmt: skip
             self.count += 1
 
     def _run(
@@ -236,6 +286,8 @@ def _split(detail: Detail | None) -> tuple[Detail | None, bytes | None]:
 
 
 def _pack(runs: Sequence[Run]) -> bytes:
+    for run in runs:
+        run.compact()
     return _RUNS + _encode(runs)
 
 

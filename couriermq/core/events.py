@@ -83,6 +83,11 @@ class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
     size: int | None = None
     principal: str | None = None
     detail: dict[str, Json] | None = None
+    turn: int | None = None
+    """Which event of its message this is: `sent` is 1 and each further one is the next, in whichever queue, shard or
+    node it happens. None where the engine, or the version that wrote the event, does not count."""
+    sent_at: int | None = None
+    """When the message was first sent; moves and dead letters keep it."""
 
 
 def sent_detail(draft: Draft, queue: Queue, delay_ms: int) -> dict[str, Json]:

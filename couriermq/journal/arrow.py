@@ -94,10 +94,10 @@ def _columns(offsets: Sequence[int], runs: Iterable[Run]) -> "pa.RecordBatch":
     for run in runs:
         count = len(run)
         rest = None if not run.detail else _encode(run.detail)
-        parts: tuple[list[Any], ...] = (
+        parts: tuple[Sequence[Any], ...] = (
             [run.kind] * count, run.ats, [run.tenant] * count, [run.queue_id] * count, [run.queue] * count, run.seqs,
             run.message_ids, run.attempts, run.sizes, [run.principal] * count, run.bodies or [None] * count,
-            [rest] * count,
+            [rest] * count, run.all_turns(), run.sent_ats(),
         )  # fmt: skip
         for column, part in zip(columns[1:], parts, strict=True):
             column.extend(part)

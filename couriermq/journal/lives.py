@@ -46,7 +46,7 @@ def row_type() -> "np.dtype[Any]":
     return np.dtype(
         [
             ("written", "i8"), ("at", "i8"), ("seq", "i8"), ("origin", "i8"), ("body", "i4"), ("lane", "i2"),
-            ("kind", "i1"), ("attempt", "i1"), ("note", "i1"), ("latency", "i4"),
+            ("kind", "i1"), ("attempt", "i1"), ("note", "i1"), ("latency", "i4"), ("sent", "i8"), ("turn", "i8"),
         ]
     )  # fmt: skip
 
@@ -77,7 +77,8 @@ class Lives:
         at = np.sort(dice.uniform(self._now, self._now + length, count)).astype("i8")
         self._now += length
         sent = np.zeros(count, row_type())
-        sent["at"] = sent["written"] = at
+        sent["at"] = sent["written"] = sent["sent"] = at
+        sent["turn"] = 1
         sent["lane"] = dice.choice(len(self._lanes), count, p=self._weights)
         sent["body"] = dice.integers(0, BODIES, count)
         copied = self._outbox[sent["lane"]] >= 0
@@ -126,8 +127,9 @@ class Lives:
         if note:
             acked["note"], acked["latency"] = DELIVERED, took
             return [acked]
-        slow = received[self._dice.random(len(received)) < 0.02]
-        extended = _then(slow, EXTENDED, 0)
+        slow = self._dice.random(len(received)) < 0.02
+        extended = _then(received[slow], EXTENDED, 0)
+        acked["turn"][slow] += 1
         return [extended, acked]
 
     def _failed(self, received: Any, note: bool, *, last: bool) -> Any:
@@ -165,7 +167,7 @@ class Lives:
         originals = arrived.copy()
         originals["seq"] = originals["origin"]
         originals["lane"] = self._source_of(arrived["lane"])
-        originals["attempt"], originals["note"] = 0, LAST
+        originals["attempt"], originals["note"], originals["turn"] = 0, LAST, 2
         return [copies, *rows, originals]
 
     def _source_of(self, outboxes: Any) -> Any:
@@ -186,5 +188,6 @@ def _then(before: Any, kind: int, after_ms: Any) -> Any:
     row["kind"] = kind
     row["written"] = before["written"] + after_ms
     row["at"] = row["written"]
+    row["turn"] += 1
     row["note"] = PLAIN
     return row

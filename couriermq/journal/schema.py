@@ -25,6 +25,8 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("principal", "string"),
     ("body", "binary"),
     ("detail", "string"),
+    ("turn", "int64"),
+    ("sent_at", "int64"),
 )
 """`body` is the message's body where the event carries it; `detail` is the rest of the event's detail as JSON."""
 

@@ -145,11 +145,11 @@ def entries_of(table: "pa.Table | pa.RecordBatch") -> list[Entry]:
 
 
 def _entry(offset: int, *values: Any) -> Entry:
-    *fields, body, rest = values
+    *fields, body, rest, turn, sent_at = values
     detail = _detail.decode(rest) if rest is not None else None
     if body is not None:
         detail = {**(detail or {}), "body": body}
-    return Entry(offset, Event(*(*fields, detail)))
+    return Entry(offset, Event(*(*fields, detail, turn, sent_at)))
 
 
 def last_at(place: Place, segment: Segment) -> int:

@@ -164,6 +164,8 @@ class _Columns:
             "principal": self._principals.take(self._principal_of(lane, kind)),
             "body": self._bodies.take(pa.array(body, mask=bare)),
             "detail": self._detail_of(rows),
+            "turn": rows["turn"].copy(),
+            "sent_at": rows["sent"].copy(),
         }
         return pa.RecordBatch.from_arrays(
             [pa.array(values[field.name], field.type) for field in journal_schema()], schema=journal_schema()

@@ -42,6 +42,7 @@ class DumpedMessage(msgspec.Struct, array_like=True, frozen=True, gc=False):
     origin: int | None
     death: bytes | None
     body: bytes
+    turn: int = 0
 
 
 class DumpedCommit(msgspec.Struct, array_like=True, frozen=True, gc=False):

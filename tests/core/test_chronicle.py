@@ -33,6 +33,8 @@ events = st.builds(
     size=st.one_of(st.none(), st.integers(0, 2**30)),
     principal=st.sampled_from([None, "root"]),
     detail=details,
+    turn=st.sampled_from([None, 1, 1, 2, 300]),
+    sent_at=st.sampled_from([None, 0, 0, 2**45]),
 )
 
 

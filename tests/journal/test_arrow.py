@@ -15,6 +15,7 @@ SENT = Entry(
     Event(
         kind="sent", at=100, tenant="acme", queue_id="q1", queue="orders", seq=7, message_id="m", attempt=0, size=2,
         principal="root", detail={"body": b"\xff\x00", "content_type": "text/plain", "attributes": {"n": 1, "s": "ü"}},
+        turn=1, sent_at=100,
     ),
 )  # fmt: skip
 PURGED = Entry(6, Event(kind="purged", at=101, tenant="acme"))
@@ -45,7 +46,7 @@ def test_the_body_has_its_own_column_and_the_rest_of_the_detail_is_json() -> Non
     }
     assert row == {
         "offset": 5, "kind": "sent", "at": 100, "tenant": "acme", "queue_id": "q1", "queue": "orders", "seq": 7,
-        "message_id": "m", "attempt": 0, "size": 2, "principal": "root",
+        "message_id": "m", "attempt": 0, "size": 2, "principal": "root", "turn": 1, "sent_at": 100,
     }  # fmt: skip
 
 
@@ -55,7 +56,9 @@ def test_what_an_event_does_not_have_is_null() -> None:
 
 
 def test_every_field_of_an_event_has_its_column_in_the_same_order() -> None:
-    assert [name for name, _ in COLUMNS] == ["offset", *Event.__struct_fields__[:-1], "body", "detail"]
+    fields = Event.__struct_fields__
+    place = fields.index("detail")
+    assert [name for name, _ in COLUMNS] == ["offset", *fields[:place], "body", *fields[place:]]
 
 
 def test_the_types_are_those_that_spark_takes_without_a_cast() -> None:

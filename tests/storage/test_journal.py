@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from couriermq.core.errors import OffsetGone
@@ -39,7 +40,8 @@ async def test_a_sent_message_is_journaled_whole(rig: Rig) -> None:
         trace="t",
         delay_ms=5,
     )
-    assert await last_event(rig) == Event(
+    event = await last_event(rig)
+    assert msgspec.structs.replace(event, turn=None, sent_at=None) == Event(
         kind="sent",
         at=rig.now,
         tenant=TENANT,

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from couriermq.core.errors import CourierError, QueueNotFound
-from couriermq.core.events import EventKind
+from couriermq.core.events import Event, EventKind
 from couriermq.core.model import (
     DEDUP_MS,
     Ack,
@@ -100,6 +100,9 @@ class Histories(RuleBasedStateMachine):
 
     knows_jobs = True
     """Whether messages can be claimed, and staged."""
+
+    counts_turns = True
+    """Whether events say which of their message's they are."""
 
     def make_rig(self) -> Rig:
         raise NotImplementedError
@@ -472,6 +475,21 @@ class Histories(RuleBasedStateMachine):
                 happened = Happened(EventKind(event.kind), event.at, event.queue_id or "", event.attempt or 0)
                 told.setdefault(event.seq, []).append(happened)
         assert told == self.model.history
+        if self.counts_turns:
+            check_turns(events)
         queues = self.rig.catalog.queues(TENANT)
         alive = {m.seq: as_replayed(m, q.id) for q in queues for m in self.model.browse(q, now=self.now)}
         assert replay(events) == alive
+
+
+def check_turns(events: Sequence[Event]) -> None:
+    """The events of each message have the turns from 1 on, each once, and all of them know when it was sent."""
+    of_messages: dict[int, list[Event]] = {}
+    for event in events:
+        if event.seq is not None:
+            of_messages.setdefault(event.seq, []).append(event)
+    for own in of_messages.values():
+        own.sort(key=lambda event: event.turn or 0)
+        assert [event.turn for event in own] == list(range(1, len(own) + 1)), own
+        assert own[0].kind == EventKind.SENT, own
+        assert {event.sent_at for event in own} == {own[0].at}, own

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Sequence
 from typing import Any
 
+from couriermq.core.events import Event
 from couriermq.core.lifecycle import needs, receive, send, settle
 from couriermq.core.lifecycle.expire import expire
 from couriermq.core.lifecycle.needs import Found
@@ -30,7 +31,7 @@ class Memory:
         self.jobs: dict[str, Job] = {}
         self.claims: dict[int, needs.ClaimRow] = {}
         self.orders: list[tuple[str, tuple[object, ...]]] = []
-        self.events: list[tuple[str, int | None]] = []
+        self.events: list[Event] = []
         self.unit = Unit(self.tally)
         self.queue = self.add("orders", **settings)
 
@@ -88,7 +89,7 @@ class Memory:
         return ready, delayed, leased, size
 
     def kinds(self) -> list[str]:
-        return [kind for kind, _ in self.events]
+        return [event.kind for event in self.events]
 
     # -- the engine -------------------------------------------------------------------------------------------
 
@@ -107,7 +108,7 @@ class Memory:
         changes = self.unit.changes
         for row in changes.journal:
             self.contents[row.start] = Content(row.runs, 0)
-            self.events += [(run.kind, seq) for run in row.runs for seq in run.seqs]
+            self.events += [event for run in row.runs for event in run.events()]
         for pack in (*changes.new_packs, *changes.packs.values(), *changes.shrunk_packs.values()):
             self.packs[pack.last] = pack
         for last in changes.gone_packs:

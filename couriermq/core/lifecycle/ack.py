@@ -25,7 +25,10 @@ def ack_packed(
     sizes = [run.sizes[seq + offset] or 0 for seq in seqs]
     size = pack.bytes if is_whole else sum(sizes)
     ids = [run.message_ids[seq + offset] or "" for seq in seqs]
-    unit.events.note_all(ACKED, now, queue, seqs, ids, [pack.attempts] * len(seqs), sizes, principal, note)
+    unit.events.note_all(
+        ACKED, now, queue, seqs, ids, [pack.attempts] * len(seqs), sizes, principal, note,
+        turn=pack.turn + 1, sent_at=pack.entered_at,
+    )  # fmt: skip
     tally = unit.tally(queue.key)
     tally.remove(pack.state, size, len(seqs))
     tally.acked += len(seqs)

@@ -97,7 +97,7 @@ def _split(unit: Unit, pack: Pack, count: int, contents: Contents) -> Pack:
     size = sum([run.sizes[first + index] or 0 for index in indexes])
     part = Pack(
         pack.first + length - 1, pack.queue, pack.state, pack.due_at, pack.attempts, pack.lease_no, pack.entered_at,
-        length, count, size, pack.start, pack.position, pack.gone & ((1 << length) - 1),
+        length, count, size, pack.start, pack.position, pack.turn, pack.gone & ((1 << length) - 1),
     )  # fmt: skip
     pack.count -= length
     pack.position += length

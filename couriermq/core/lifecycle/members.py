@@ -42,12 +42,16 @@ def note_pack(
     principal: str | None = None,
     detail: dict[str, Json] | None = None,
 ) -> None:
-    """The same has happened to all messages of a pack."""
+    """The same has happened to all messages of a pack: their next turn."""
+    pack.turn += 1
     run, first = contents.run_of(pack)
     indexes = pack.indexes()
     ids = [run.message_ids[first + index] or "" for index in indexes]
     sizes = [run.sizes[first + index] or 0 for index in indexes]
-    unit.events.note_all(kind, at, queue, pack.seqs(), ids, [pack.attempts] * len(ids), sizes, principal, detail)
+    unit.events.note_all(
+        kind, at, queue, pack.seqs(), ids, [pack.attempts] * len(ids), sizes, principal, detail,
+        turn=pack.turn, sent_at=pack.entered_at,
+    )  # fmt: skip
 
 
 def extract_each(unit: Unit, members: Sequence[Member]) -> Deciding[list[Single]]:

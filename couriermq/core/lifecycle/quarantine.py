@@ -23,7 +23,9 @@ def quarantine(
         seqs = pack.seqs()
         ids, attempts = sealer.message_ids(seqs), [pack.attempts] * len(seqs)
         sizes = [pack.bytes // len(seqs)] * len(seqs)  # the damaged row alone has the sizes of each
-        unit.events.note_all(DISCARDED, at, queue, seqs, ids, attempts, sizes, None, detail)
+        unit.events.note_all(
+            DISCARDED, at, queue, seqs, ids, attempts, sizes, None, detail, turn=pack.turn + 1, sent_at=pack.entered_at
+        )
         unit.order("set_aside", pack.last, pack.queue, len(seqs), pack.start, at)
         unit.tally(pack.queue).remove(pack.state, pack.bytes, len(seqs))
         pack.remaining = 0

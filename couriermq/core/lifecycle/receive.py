@@ -184,6 +184,7 @@ def _hand_over(
     total = sum(count for _, count in shares)
     expires_at = shares[0][0].expires_at
     pack = lease_packed(unit, queue, stretch.pack, total, contents, lease_no=number, expires_at=expires_at)
+    pack.turn += 1
     run, first = contents.run_of(pack)
     indexes, start = pack.indexes(), 0
     for receiver, count in shares:
@@ -194,7 +195,7 @@ def _hand_over(
         sizes = [run.sizes[first + index] or 0 for index in own]
         unit.events.note_all(
             RECEIVED, now, queue, [message.seq for message in messages], [message.id for message in messages],
-            [pack.attempts] * count, sizes, receiver.order.principal,
+            [pack.attempts] * count, sizes, receiver.order.principal, turn=pack.turn, sent_at=pack.entered_at,
         )  # fmt: skip
         start += count
 

@@ -26,6 +26,7 @@ _death = msgspec.msgpack.Decoder(Death).decode
 class Pack(msgspec.Struct, gc=False):
     """Messages of one run with one state: seqs `last - count + 1` to `last`, but for those that are `gone`.
 
+    A pack stays in the queue that its messages were sent to: `entered_at` is when they were sent.
     Packs never overlap, so that a seq leads to its pack. `gone` has a bit for each message, the first one's lowest.
     """
 
@@ -43,6 +44,8 @@ class Pack(msgspec.Struct, gc=False):
     """The journal row that holds the run."""
     position: int
     """Of the first message among the events of that row."""
+    turn: int
+    """Of the last event of each of its messages."""
     gone: int = 0
 
     @property
@@ -91,6 +94,8 @@ class Single(msgspec.Struct, gc=False):
     death: bytes | None
     start: int | None
     position: int
+    turn: int
+    """Of its last event; 0 where that was written before turns were counted."""
     is_stored: bool = True
 
     @property
@@ -164,7 +169,7 @@ def single_of(pack: Pack, index: int, contents: Contents) -> Single:
         pack.first + index, pack.queue, pack.state, pack.due_at, pack.attempts, pack.lease_no, pack.entered_at, None,
         run.ats[at], detail.get("delay_ms", 0), run.sizes[at] or 0, 0, run.message_ids[at] or "",
         detail.get("content_type", ""), encode(attributes) if attributes else None, None, detail.get("trace"), None,
-        None, pack.start, pack.position + index, is_stored=False,
+        None, pack.start, pack.position + index, pack.turn, is_stored=False,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from couriermq.core.model import DEDUP_MS, Draft, Json, Kind, Parcel, Queue, Sen
 from couriermq.core.receipts import Sealer
 
 SENT = EventKind.SENT.value
+FIRST_TURN = 1
 BLOCK_COUNT = 4
 """From how many messages on a call is looked at as a whole."""
 Outcomes = list[Sent | CourierError]
@@ -231,10 +232,14 @@ class _Intake:
         run.attempts += [0] * count
         run.sizes += block.sizes
         run.bodies += block.bodies
+        run.turns += [FIRST_TURN] * count
+        run.ages += [0] * count
         state = State.DELAYED if delay_ms else State.READY
         self._tally.add(state, block.size, count)
         due_at = now + delay_ms
-        pack = Pack(seqs[-1], queue.key, int(state), due_at, 0, 0, now, count, count, block.size, 0, position)
+        pack = Pack(
+            seqs[-1], queue.key, int(state), due_at, 0, 0, now, count, count, block.size, 0, position, FIRST_TURN
+        )
         self._packs.append((pack, run))
         self._unit.due(self._tally, now + (delay_ms or queue.settings.retention_ms))
         if not delay_ms:
@@ -281,7 +286,7 @@ class _Intake:
         """Add the event to the open run, if it belongs there, or to a new one."""
         draft, order = slot.parcel.draft, slot.order
         run = self._open_run(order, draft, delay_ms, 1, len(body or b""))
-        run.add(order.now, seq, id_, 0, len(draft.body), body)
+        run.add(order.now, seq, id_, 0, len(draft.body), body, FIRST_TURN, order.now)
         slot.run, slot.position = run, len(run) - 1
         return run
 
@@ -318,7 +323,7 @@ class _Intake:
                 pack.remaining += 1
                 pack.bytes += size
                 return
-        pack = Pack(seq, self._queue.key, int(state), due_at, 0, 0, now, 1, 1, size, 0, len(run) - 1)
+        pack = Pack(seq, self._queue.key, int(state), due_at, 0, 0, now, 1, 1, size, 0, len(run) - 1, FIRST_TURN)
         self._packs.append((pack, run))
 
     def _add_single(self, slot: _Slot, seq: int, id_: str, delay_ms: int) -> int:
@@ -334,7 +339,7 @@ class _Intake:
         single = Single(
             seq, queue.key, int(state), now + delay_ms, 0, 0, now, discard_at, now, delay_ms, len(draft.body),
             int(draft.id is not None), id_, draft.content_type, encode(draft.attributes) if draft.attributes else None,
-            group, draft.trace, origin, None, None, holder.position, is_stored=False,
+            group, draft.trace, origin, None, None, holder.position, FIRST_TURN, is_stored=False,
         )  # fmt: skip
         self._singles.append((single, holder.run))
         self._tally.add(state, single.size)

@@ -52,7 +52,7 @@ class Changes:
         self.gone_packs: list[int] = []
         self.new_singles: dict[int, Single] = {}
         self.singles: dict[int, Single] = {}
-        """Whose state, due_at, attempts or lease_no have changed."""
+        """Whose state, due_at, attempts, lease_no or turn have changed."""
         self.moved_singles: dict[int, Single] = {}
         """Whose queue has changed, and with it everything else."""
         self.gone_singles: list[Single] = []
@@ -176,7 +176,7 @@ class Unit:
         self.changes.is_empty = False
 
     def put(self, single: Single) -> None:
-        """The state, due_at, attempts or lease_no of a single has changed, or it is a row of its own from now on."""
+        """The state, lease or turn of a single has changed, or it is a row of its own from now on."""
         changes = self.changes
         changes.is_empty = False
         if single.is_stored:
@@ -218,5 +218,9 @@ class Unit:
         self, kind: str, at: int, queue: Queue, single: Single, principal: str | None = None,
         detail: dict[str, Json] | None = None,
     ) -> None:  # fmt: skip
-        """Something has happened to a message."""
-        self.events.note(kind, at, queue, single.seq, single.id, single.attempts, single.size, principal, detail)
+        """Something has happened to a message: its next turn."""
+        single.turn += 1
+        self.events.note(
+            kind, at, queue, single.seq, single.id, single.attempts, single.size, principal, detail,
+            turn=single.turn, sent_at=single.sent_at,
+        )  # fmt: skip

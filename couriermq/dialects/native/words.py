@@ -129,6 +129,7 @@ WORDS: dict[str, str] = {
     "sent_count": "How many messages ever came in, by sending or moving.",
     "sent_at": "When the message was sent, in epoch milliseconds.",
     "sentence": "What was found, for people.",
+    "sent_at": "When the message was first sent, in epoch milliseconds.",
     "seq": "The message's number; it never changes. Root sees that of the store, where later messages have higher ones;"
     " the numbers of any other caller have no order.",
     "seqs": "The numbers of the messages.",
@@ -150,6 +151,7 @@ WORDS: dict[str, str] = {
     "to": "Where to end: the first offset, position or instant that is left out; without it the last is included.",
     "total_count": "How many messages there are.",
     "upto": "The highest number that is meant.",
+    "turn": "Which event of its message this is, counted from 1 across queues and shards; null where not counted.",
     "trace": "The W3C trace context of the sender.",
     "type": "The kind of value, or of problem.",
     "value": "What to compare with: a value, a list of values, two bounds, or true or false for `exists`.",

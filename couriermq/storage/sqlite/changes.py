@@ -53,7 +53,7 @@ def _write_packs(db: sqlite3.Connection, changes: Changes) -> None:
             Q.change_pack,
             (
                 pack.state, pack.due_at, pack.attempts, pack.lease_no, pack.count, pack.remaining, pack.bytes,
-                pack.position, gone_of(pack), pack.last,
+                pack.position, pack.turn, gone_of(pack), pack.last,
             ),
         )  # fmt: skip
     for pack in changes.shrunk_packs.values():
@@ -66,12 +66,12 @@ def _write_singles(db: sqlite3.Connection, changes: Changes) -> None:
     _many(db, Q.insert_single, [single_values(single) for single in changes.new_singles.values()])
     _many(
         db, Q.change_single,
-        [(s.state, s.due_at, s.attempts, s.lease_no, s.seq) for s in changes.singles.values()],
+        [(s.state, s.due_at, s.attempts, s.lease_no, s.turn, s.seq) for s in changes.singles.values()],
     )  # fmt: skip
     for s in changes.moved_singles.values():
         own = int(s.discard_at is not None)
         moved = (s.queue, s.state, s.due_at, s.attempts, s.lease_no, s.entered_at, s.discard_at, own, s.group, s.death)
-        db.execute(Q.move_single, (*moved, s.seq))
+        db.execute(Q.move_single, (*moved, s.turn, s.seq))
     _many(db, Q.delete_single, [(s.seq,) for s in changes.gone_singles])
     _many(db, Q.delete_payload, [(s.seq,) for s in changes.gone_singles if s.start is None])
 

@@ -192,7 +192,7 @@ def _dump(s: Single, body: bytes) -> DumpedMessage:
     attributes = msgspec.msgpack.decode(s.attributes) if s.attributes else {}
     return DumpedMessage(
         s.seq, s.queue, s.state, s.due_at, s.attempts, s.lease_no, s.entered_at, s.discard_at, s.sent_at, s.delay_ms,
-        bool(s.given), s.id, s.content_type, attributes, s.group, s.trace, s.origin, s.death, body,
+        bool(s.given), s.id, s.content_type, attributes, s.group, s.trace, s.origin, s.death, body, s.turn,
     )  # fmt: skip
 
 
@@ -200,5 +200,5 @@ def _single(m: DumpedMessage) -> Single:
     return Single(
         m.seq, m.queue, m.state, m.due_at, m.attempts, m.lease_no, m.entered_at, m.discard_at, m.sent_at, m.delay_ms,
         len(m.body), int(m.given), m.id, m.content_type, encode(m.attributes) if m.attributes else None, m.group,
-        m.trace, m.origin, m.death, None, 0,
+        m.trace, m.origin, m.death, None, 0, m.turn,
     )  # fmt: skip

@@ -1,11 +1,11 @@
 -- name: insert_pack
-INSERT INTO pack (last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO pack (last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: change_pack
 -- Its state.
 UPDATE pack SET state = ?, due_at = ?, attempts = ?, lease_no = ?, count = ?, remaining = ?, bytes = ?, position = ?,
-                gone = ?
+                turn = ?, gone = ?
 WHERE last = ?;
 
 -- name: shrink_pack
@@ -17,43 +17,43 @@ DELETE FROM pack WHERE last = ?;
 
 -- name: ready_packs
 -- Longest ready first.
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
 FROM pack WHERE queue = ? AND state = 1 AND due_at <= ? ORDER BY due_at, last;
 
 -- name: pack_of
 -- The pack that a seq is in, if it is in any.
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
 FROM pack WHERE last >= ? ORDER BY last LIMIT 1;
 
 -- name: ended_packs
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
 FROM pack WHERE queue = ? AND state = ? AND due_at <= ? ORDER BY due_at, last;
 
 -- name: aged_packs
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
 FROM pack WHERE queue = ? AND entered_at <= ? ORDER BY entered_at, last;
 
 -- name: page_packs
 -- In the order in which they came into the queue, from the pack on that holds what is behind (:entered_at, :seq).
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
 FROM pack WHERE queue = :queue AND (entered_at, last) > (:entered_at, :seq) ORDER BY entered_at, last;
 
 -- name: pointing_packs
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
 FROM pack WHERE last BETWEEN :first AND :last AND start = :start;
 
 -- name: insert_single
 INSERT INTO message (seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given,
-                     id, content_type, attributes, grp, trace, origin, death, start, position, own)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                     id, content_type, attributes, grp, trace, origin, death, start, position, turn, own)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: change_single
-UPDATE message SET state = ?, due_at = ?, attempts = ?, lease_no = ? WHERE seq = ?;
+UPDATE message SET state = ?, due_at = ?, attempts = ?, lease_no = ?, turn = ? WHERE seq = ?;
 
 -- name: move_single
 -- Into another queue.
 UPDATE message SET queue = ?, state = ?, due_at = ?, attempts = ?, lease_no = ?, entered_at = ?, discard_at = ?, own = ?,
-                   grp = ?, death = ?
+                   grp = ?, death = ?, turn = ?
 WHERE seq = ?;
 
 -- name: delete_single
@@ -62,57 +62,57 @@ DELETE FROM message WHERE seq = ?;
 -- name: ready_singles
 -- Longest ready first.
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE queue = ? AND state = 1 AND due_at <= ? ORDER BY due_at, seq LIMIT ?;
 
 -- name: named_singles
 -- `:seqs` stands for as many marks as there are seqs.
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE seq IN (:seqs);
 
 -- name: ended_singles
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE queue = ? AND state = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?;
 
 -- name: aged_singles
 -- Older than the queue keeps messages.
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE queue = ? AND own = 0 AND entered_at <= ? ORDER BY entered_at LIMIT ?;
 
 -- name: aged_own
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE queue = ? AND own = 1 AND discard_at <= ? ORDER BY discard_at LIMIT ?;
 
 -- name: page_singles
 -- In the order in which they came into the queue, behind (:entered_at, :seq).
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE queue = :queue AND own = 0 AND (entered_at, seq) > (:entered_at, :seq)
 UNION ALL
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE queue = :queue AND own = 1 AND (entered_at, seq) > (:entered_at, :seq)
 ORDER BY entered_at, seq LIMIT :limit;
 
 -- name: given_singles
 -- Messages that share an id of their senders', oldest first.
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE queue = ? AND given = 1 AND id = ? AND seq > ? ORDER BY seq LIMIT ?;
 
 -- name: group_singles
 -- A group in its order, whatever the states.
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE queue = ? AND grp = ? ORDER BY seq LIMIT ?;
 
 -- name: pointing_singles
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE seq BETWEEN :first AND :last AND start = :start;
 
 -- name: copied_out
@@ -378,12 +378,12 @@ DELETE FROM publication WHERE (target, series) IN (
 
 -- name: packs_of_row
 -- Without an index: it is asked for when a row is damaged.
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
 FROM pack WHERE start = ?;
 
 -- name: singles_of_row
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE start = ? OR seq = ?;
 
 -- name: set_aside
@@ -391,11 +391,11 @@ INSERT OR REPLACE INTO quarantine (last, queue, count, start, at) VALUES (?, ?, 
 
 -- name: packs_waiting_again
 -- What has been tried and waits, the longest wait first.
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
 FROM pack WHERE queue = ? AND state = 0 AND attempts > 0 AND due_at <= ? ORDER BY due_at DESC, last DESC;
 
 -- name: singles_waiting_again
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position
+       content_type, attributes, grp, trace, origin, death, start, position, turn
 FROM message WHERE queue = ? AND state = 0 AND attempts > 0 AND (due_at, seq) < (?, ?)
 ORDER BY due_at DESC, seq DESC LIMIT ?;

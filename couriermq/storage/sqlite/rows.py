@@ -10,7 +10,7 @@ Row = tuple[Any, ...]
 
 def to_pack(row: Row) -> Pack:
     pack = Pack(*row)
-    gone: bytes | None = row[12]
+    gone: bytes | None = row[13]
     pack.gone = int.from_bytes(gone, "little") if gone else 0
     return pack
 
@@ -26,7 +26,7 @@ def to_single(row: Row) -> Single:
 def pack_values(pack: Pack) -> Row:
     return (
         pack.last, pack.queue, pack.state, pack.due_at, pack.attempts, pack.lease_no, pack.entered_at, pack.count,
-        pack.remaining, pack.bytes, pack.start, pack.position, gone_of(pack),
+        pack.remaining, pack.bytes, pack.start, pack.position, pack.turn, gone_of(pack),
     )  # fmt: skip
 
 
@@ -39,5 +39,5 @@ def single_values(s: Single) -> Row:
     return (
         s.seq, s.queue, s.state, s.due_at, s.attempts, s.lease_no, s.entered_at, s.discard_at, s.sent_at, s.delay_ms,
         s.size, s.given, s.id, s.content_type, s.attributes, s.group, s.trace, s.origin, s.death, s.start, s.position,
-        int(s.discard_at is not None),
+        s.turn, int(s.discard_at is not None),
     )  # fmt: skip

@@ -68,6 +68,8 @@ async def test_everything_that_happens_to_a_message_can_be_read(root: Tenant, st
         "attempt": None,
         "size": 5,
         "principal": "root",
+        "turn": 1,
+        "sent_at": root.clock.now(),
         "detail": {
             "body_base64": "aGVsbG8=",
             "content_type": "text/plain; charset=utf-8",

@@ -317,6 +317,6 @@ def test_bytes_in_the_detail_of_an_event_are_written_as_base64() -> None:
     entry = Entry(5, Event("sent", 1, "t", detail={"body": b"\xff", "delay_ms": 3}))
     assert written(events.write_event(entry)) == {
         "offset": 5, "kind": "sent", "at": 1, "tenant": "t", "queue_id": None, "queue": None, "seq": None,
-        "message_id": None, "attempt": None, "size": None, "principal": None,
+        "message_id": None, "attempt": None, "size": None, "principal": None, "turn": None, "sent_at": None,
         "detail": {"body_base64": "/w==", "delay_ms": 3},
     }  # fmt: skip

@@ -371,6 +371,22 @@ async def test_data_of_schema_3_can_be_used(tmp_path: Path) -> None:
         assert await rig.store.check() == []
 
 
+async def test_messages_of_schema_3_have_their_turns_counted_from_now_on(tmp_path: Path) -> None:
+    (tmp_path / "courier.db").write_bytes(gzip.decompress(SCHEMA_3.read_bytes()))
+    async with opened(tmp_path) as rig:
+        before = (await rig.store.span()).next
+        entries = await rig.store.read_events(start=0, limit=before)
+        assert {entry.event.turn for entry in entries} == {None}
+        leases = await rig.receive("orders", limit=1)
+        await rig.ack("orders", leases[0])
+        entries = await rig.store.read_events(start=before, limit=10)
+        own = [entry.event for entry in entries if entry.event.seq == leases[0].message.seq]
+        assert [(event.kind, event.turn, event.sent_at) for event in own] == [
+            ("received", 1, leases[0].message.sent_at),
+            ("acked", 2, leases[0].message.sent_at),
+        ]
+
+
 async def test_a_backup_of_schema_3_can_be_restored(tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     backup.mkdir()

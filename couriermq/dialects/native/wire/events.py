@@ -150,6 +150,8 @@ class Event(msgspec.Struct, gc=False):
     attempt: int | None
     size: int | None
     principal: str | None
+    turn: int | None
+    sent_at: int | None
     detail: dict[str, Json] | None
 
 
@@ -183,6 +185,8 @@ def write_event(entry: Entry) -> Event:
         event.attempt,
         event.size,
         event.principal,
+        event.turn,
+        event.sent_at,
         _write_detail(event.detail),
     )
 

@@ -6,6 +6,9 @@ INSERT INTO payload (seq, body, crc) SELECT seq, body, crc32(body) FROM message 
 ALTER TABLE message DROP COLUMN body;
 ALTER TABLE message ADD COLUMN start INTEGER;                        -- the journal row that holds the body, else `payload`
 ALTER TABLE message ADD COLUMN position INTEGER NOT NULL DEFAULT 0;  -- among the events of that row
+-- The turn of its last event. Nobody has counted the events of messages from before: they go on from 0, so that their
+-- next event has turn 1 although it is not `sent`.
+ALTER TABLE message ADD COLUMN turn INTEGER NOT NULL DEFAULT 0;
 
 -- Messages of one commit and one queue that share one state: seqs `last - count + 1` to `last` without those in `gone`.
 -- The last seq is the key, so that the rest of a pack keeps its row when the first messages are leased.
@@ -22,6 +25,7 @@ CREATE TABLE pack (
     bytes      INTEGER NOT NULL,  -- of the bodies of those that remain
     start      INTEGER NOT NULL,  -- the journal row that holds them
     position   INTEGER NOT NULL,  -- of the first among the events of that row
+    turn       INTEGER NOT NULL,  -- of the last event of each message
     gone       BLOB               -- a bit for each message, the first one's lowest
 );
 CREATE INDEX pack_due ON pack (queue, state, due_at);
