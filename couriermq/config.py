@@ -33,6 +33,7 @@ BLOCKED_PORTS = (
 )  # fmt: skip
 """Remote shells, mail, directories, file servers, and the usual ports of databases and brokers."""
 
+_CONSOLE_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+){1,16}")
 _UMASK = re.compile(r"0?0[0-7]{2}")
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
@@ -140,6 +141,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A listener that has had nothing but failures for so long is disabled."""
     delivery_liveness_ms: Milliseconds = MINUTE
     """How often a listener's liveness URL is looked at."""
+
+    console_enabled: bool = True
+    """Whether the web console is served at `/console`."""
+    console_read_only: bool = False
+    """Whether a browser that is signed in can look but change nothing."""
+    console_hide_bodies: bool = False
+    """Whether the console shows the body of a message only after a click."""
+    console_prefix: str | None = None
+    """The path below which a proxy shows this server, such as `/courier`, where it sends no `X-Forwarded-Prefix`."""
+    console_streams: Count = 64
+    """How many live streams one node serves at a time."""
 
     quotas: QuotaSettings = QuotaSettings()
 
@@ -344,6 +356,8 @@ def _check(settings: Settings) -> None:
         raise ConfigError(
             f"umask is {settings.umask!r}; it must be octal and leave the owner all rights, as 077 or 027"
         )
+    if settings.console_prefix is not None and not _CONSOLE_PREFIX.fullmatch(settings.console_prefix):
+        raise ConfigError(f"console_prefix is {settings.console_prefix!r}; it must be a path such as /courier")
     _check_networks("delivery_allow", settings.delivery_allow)
     _check_networks("trusted_proxies", settings.trusted_proxies)
     if settings.delivery_client_key is not None and settings.delivery_client_cert is None:

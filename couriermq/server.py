@@ -26,6 +26,8 @@ from couriermq.catalog.vault import CannotUnseal, Vault, read_keys
 from couriermq.claims import Claims
 from couriermq.clock import Clock, SystemClock
 from couriermq.config import Settings
+from couriermq.console import pages as console
+from couriermq.console.session import Sessions
 from couriermq.core.numbers import Numbering
 from couriermq.core.quotas import Quotas
 from couriermq.core.sharding import Shard
@@ -54,7 +56,7 @@ from couriermq.telemetry.traffic import Traffic
 from couriermq.upkeep.timekeeper import Timekeeper
 from couriermq.waiting import Arrivals
 from couriermq.web.app import App
-from couriermq.web.call import Dialect
+from couriermq.web.call import Dialect, Route
 from couriermq.web.listener import Listener, bind
 from couriermq.web.pages import Pages
 from couriermq.web.product import Product
@@ -155,10 +157,11 @@ async def running(
         audit = Audit(store, clock)
         purges = Purges(broker, catalog, clock, holds=store.holds, shared=shards is not None)
         numbering = Numbering(store.sealer.derived_key(b"numbers"), clock.random_bytes)
+        sessions = Sessions(gate, settings, store.sealer.derived_key(b"console")[:4].hex())
         services = Services(
             broker, catalog, gate, clock, store.sealer, numbering, settings, deliveries, history, cursors, lake,
             Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock), audit, purges,
-            followers, shards, Proxies(settings.trusted_proxies),
+            followers, sessions, shards, Proxies(settings.trusted_proxies),
         )  # fmt: skip
         app, links = _app(load_dialects(dialects, settings), services, store, tracing)
         workers = (
@@ -313,11 +316,17 @@ def _app(
     """Everything that answers requests, and the pages among it that people are told of."""
     traffic = Traffic()
     pages = Pages(store, traffic, metrics_public=services.settings.metrics_public)
-    routes = [*pages.routes, *documentation(dialects)]
+    routes = [*pages.routes, *_console(services), *documentation(dialects)]
     links = links_among(routes)
     product = Product([front_page(links), *routes])
     app = App([product, *dialects], services, traffic, trace=tracing.request if tracing else None)
     return app, [link for link in links if link.path in FOR_PEOPLE]
+
+
+def _console(services: Services) -> list[Route]:
+    if not services.settings.console_enabled or not console.is_there():
+        return []
+    return console.Console(services.settings, services.sessions.store_id).routes
 
 
 async def _keep_tokens(gate: Gate, clock: Clock) -> None:
@@ -442,7 +451,8 @@ def _announce(settings: Settings, port: int, node: Node) -> None:
     else:
         log.info("listening", extra={"url": url, "data": settings.data, "version": __version__})
     if node.minted_token is not None:
-        sys.stderr.write(FIRST_START.format(token=node.minted_token, url=url))
+        console = any(link.path == "/console" for link in node.links)
+        sys.stderr.write(FIRST_START.format(token=node.minted_token, url=url, console=OPEN_CONSOLE if console else ""))
     sys.stderr.flush()
     written = settings.data / f"{PORT_FILE}.new"
     written.write_text(f"{port}\n")
@@ -458,5 +468,7 @@ Try it:
 
   export COURIER_TOKEN={token}
   curl {url}/courier/v1/tenants/default/queues -H "Authorization: Bearer $COURIER_TOKEN" -d '{{"name": "first"}}'
-
+{console}
 """
+
+OPEN_CONSOLE = "  courier console    # opens the web console, signed in\n"

@@ -1,9 +1,9 @@
 """Who gets in: judges tokens and secrets, and how often a credential may ask."""
 
 import hashlib
+import hmac
 from collections.abc import Callable, Hashable
 from functools import partial
-from hmac import compare_digest
 from typing import Any
 
 import msgspec
@@ -15,10 +15,14 @@ from couriermq.auth.tokens import AccessToken, AccessTokens
 from couriermq.catalog import DEFAULT_TENANT, Catalog, hash_secret
 from couriermq.clock import Clock
 from couriermq.core.errors import CredentialEnded, RecordNotFound, TooManyRequests, Unauthenticated
-from couriermq.core.model import Credential
+from couriermq.core.model import HOUR, MINUTE, Credential
 from couriermq.web.call import Call
 
 ROOT = Principal(id="root", tenant=None)
+
+SESSION_MS = 12 * HOUR
+"""How long a browser stays signed in after its last request."""
+TICKET_MS = MINUTE
 
 _RECORD_KIND = "courier"
 _NOBODY = bytes(32)
@@ -40,6 +44,9 @@ class Gate:
         self._clock = clock
         self._root_hash = root_hash
         self._tokens = AccessTokens(token_key)
+        self._sessions = AccessTokens(hmac.digest(token_key, b"session", "sha256"))
+        self._tickets = AccessTokens(hmac.digest(token_key, b"ticket", "sha256"))
+        self._learnt: object = None
         self._limits = Throttle()
         self._guard = Guard(clock)
         self._principals: dict[str, tuple[Credential, Principal]] = {}
@@ -86,11 +93,11 @@ class Gate:
     def by_token(self, token: str) -> Principal:
         """The holder of a secret, of the root token, or of an access token; counts nothing."""
         digest = hashlib.sha256(token.encode()).digest()
-        if compare_digest(digest, self._root_hash):
+        if hmac.compare_digest(digest, self._root_hash):
             return ROOT
         credential = self._catalog.credential_of_secret(digest)
         if credential is None:
-            return self._by_access_token(token, digest)
+            return self._by_access_token(self._tokens, token, digest)
         if digest != credential.secret_hash and digest not in credential.secret_hashes(self._clock.now()):
             raise CredentialEnded("the secret was replaced by another; use that")
         return self._admit(credential)
@@ -99,22 +106,22 @@ class Gate:
         """An OAuth client: a credential's id and secret, or `root` and the root token."""
         given = hash_secret(secret)
         if client_id == ROOT.id:
-            if compare_digest(given, self._root_hash):
+            if hmac.compare_digest(given, self._root_hash):
                 return ROOT
             raise Unauthenticated("the client id or its secret is wrong")
         credential = self._catalog.credential_of_id(client_id)
         kept = credential.secret_hashes(self._clock.now()) if credential else (_NOBODY,)
-        known = [compare_digest(given, one) for one in kept]
+        known = [hmac.compare_digest(given, one) for one in kept]
         if credential is None or not any(known):
             raise Unauthenticated("the client id or its secret is wrong")
         return self._admit(credential)
 
-    def _by_access_token(self, token: str, digest: bytes) -> Principal:
-        holder = self._tokens.holder(token, digest)
+    def _by_access_token(self, tokens: AccessTokens, token: str, digest: bytes) -> Principal:
+        holder = tokens.holder(token, digest)
         credential = self._catalog.credential_of_id(holder) if holder else None
         now = self._clock.now()
         for secret_hash in self._secret_hashes(holder, credential, now):
-            alive = self._tokens.admits(token, digest, secret_hash, now)
+            alive = tokens.admits(token, digest, secret_hash, now)
             if alive:
                 return self._admit(credential) if credential else ROOT
             if alive is not None:
@@ -185,16 +192,74 @@ class Gate:
     async def save_tokens(self) -> None:
         """Keep when each access token ends, for the next start and for other nodes, and learn what those have kept."""
         self.load_tokens()
-        if self._tokens.changed:
-            document = msgspec.to_builtins(self._tokens.snapshot(self._clock.now()))
-            await self._catalog.put_record(
-                _RECORD_KIND, DEFAULT_TENANT, document, record_id="tokens", principal="courier"
-            )
+        for record_id, tokens in self._kept.items():
+            if tokens.changed:
+                await self._save(record_id, tokens)
+
+    async def _save(self, record_id: str, tokens: AccessTokens) -> None:
+        document = msgspec.to_builtins(tokens.snapshot(self._clock.now()))
+        await self._catalog.put_record(_RECORD_KIND, DEFAULT_TENANT, document, record_id=record_id, principal="courier")
 
     def load_tokens(self) -> None:
-        document = _document(self._catalog, "tokens")
-        if document is not None:
-            self._tokens.restore(msgspec.convert(document, list[AccessToken]))
+        for record_id, tokens in self._kept.items():
+            document = _document(self._catalog, record_id)
+            if document is not None:
+                tokens.restore(msgspec.convert(document, list[AccessToken]))
+
+    @property
+    def _kept(self) -> dict[str, AccessTokens]:
+        """Each kind of token by the record that it is kept in."""
+        return {"tokens": self._tokens, "sessions": self._sessions, "tickets": self._tickets}
+
+    # -- browsers ---------------------------------------------------------------------------------------------
+
+    def issue_session(self, holder: Principal, *, secret: str | None = None) -> str:
+        """What a browser keeps instead of the secret; it ends with the secret, and 12 hours after its last use."""
+        return self._issue_new(self._sessions, holder, secret, ttl_ms=SESSION_MS, sliding=True)
+
+    def issue_ticket(self, holder: Principal, *, secret: str | None = None) -> tuple[str, int]:
+        """What signs a browser in once, and when it ends."""
+        ticket = self._issue_new(self._tickets, holder, secret, ttl_ms=TICKET_MS, sliding=False)
+        return ticket, self._clock.now() + TICKET_MS
+
+    def _issue_new(
+        self, tokens: AccessTokens, holder: Principal, secret: str | None, *, ttl_ms: int, sliding: bool
+    ) -> str:
+        now = self._clock.now()
+        good = self._secret_hashes(ROOT.id, self._catalog.credential_of_id(holder.id), now)
+        shown = hash_secret(secret) if secret is not None else good[0]
+        chosen = shown if shown in good else good[0]
+        return tokens.issue_new(holder.id, chosen, ttl_ms=ttl_ms, sliding=sliding, now=now)
+
+    def admit_session(self, call: Call, session: str) -> Principal:
+        """The holder of a session, counted as any other credential."""
+        self._learn_ends()
+        return self._admitted(call, token_attempt(call.origin.address, session), partial(self._by_session, session))
+
+    def _by_session(self, session: str) -> Principal:
+        return self._by_access_token(self._sessions, session, hashlib.sha256(session.encode()).digest())
+
+    def _learn_ends(self) -> None:
+        """Sessions that other nodes have ended; their record is a new object each time it changes."""
+        document = _document(self._catalog, "sessions")
+        if document is not None and document is not self._learnt:
+            self._sessions.restore(msgspec.convert(document, list[AccessToken]))
+        self._learnt = document
+
+    async def end_session(self, session: str) -> None:
+        """Admit a session no more, here and, once it has learnt of it, at any other node."""
+        self._by_session(session)
+        self._sessions.end(hashlib.sha256(session.encode()).digest())
+        await self._save("sessions", self._sessions)
+
+    async def redeem_ticket(self, call: Call, ticket: str) -> Principal:
+        """The holder of a ticket, who cannot use it a second time."""
+        digest = hashlib.sha256(ticket.encode()).digest()
+        judge = partial(self._by_access_token, self._tickets, ticket, digest)
+        principal = self._admitted(call, token_attempt(call.origin.address, ticket), judge)
+        self._tickets.end(digest)
+        await self._save("tickets", self._tickets)
+        return principal
 
 
 async def open_gate(catalog: Catalog, clock: Clock, *, root_token: str | None) -> tuple[Gate, str | None]:

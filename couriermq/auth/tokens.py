@@ -2,7 +2,7 @@
 
 A token is made from its holder's secret and a key of this store, so it is never stored: the same holder gets the
 same token while it lives, and it dies with the secret. Only the instant at which each ends is kept; a node that did not
-issue it learns from the others for how much longer a sliding one lives.
+issue it learns from the others for how much longer a sliding one lives, and which were ended.
 """
 
 import base64
@@ -27,6 +27,8 @@ class AccessToken(msgspec.Struct, array_like=True):
     ttl_ms: int
     sliding: bool
     expires_at: int
+    ended: bool = False
+    """Whether its holder has given it up before that."""
 
 
 class AccessTokens:
@@ -50,6 +52,15 @@ class AccessTokens:
         self._use(token, now)
         return self._seal(token, secret_hash)
 
+    def issue_new(self, holder: str, secret_hash: bytes, *, ttl_ms: int, sliding: bool, now: int) -> str:
+        """A token that nobody else has: ending it ends no other."""
+        token = AccessToken(holder, now, ttl_ms, sliding, now + ttl_ms)
+        while _identity(token) in self._known:
+            token.issued_at += 1
+        self._known[_identity(token)] = token
+        self.changed = True
+        return self._seal(token, secret_hash)
+
     def holder(self, text: str, digest: bytes) -> str | None:
         """Whom a token claims to be from; `admits` tells whether that is true."""
         seen = self._seen.get(digest)
@@ -70,10 +81,17 @@ class AccessTokens:
                 self._known.setdefault(_identity(token), token)
         else:
             token = seen[0]
-        if token.expires_at <= now:
+        if token.ended or token.expires_at <= now:
             return False
         self._use(token, now)
         return True
+
+    def end(self, digest: bytes) -> None:
+        """Admit a token no more that was admitted just now."""
+        token, _ = self._seen[digest]
+        token = self._known.setdefault(_identity(token), token)
+        token.ended = self.changed = True
+        self._seen.pop(digest)
 
     def snapshot(self, now: int) -> list[AccessToken]:
         """What a restart must know: the tokens that are alive."""
@@ -88,6 +106,7 @@ class AccessTokens:
         for told in tokens:
             token = self._known.setdefault(_identity(told), told)
             token.expires_at = max(token.expires_at, told.expires_at)
+            token.ended |= told.ended
             self._alive.setdefault((token.holder, token.ttl_ms, token.sliding), token)
 
     def _use(self, token: AccessToken, now: int) -> None:

@@ -75,6 +75,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (MANAGE, "tenants", "tenants:app", "Keep owners of queues apart."),
     (MANAGE, "credentials", "credentials:app", "Let programs in, each with its own rights."),
     (OPERATE, "serve", "serving:serve", SERVE),
+    (OPERATE, "console", "console:console", "Open the web console in a browser, signed in."),
     (OPERATE, "journal", "journal:journal", "Print what has happened, in order."),
     (OPERATE, "audit", "auditing:audit", "Print who signed in, was denied, read secrets or changed something."),
     (OPERATE, "doctor", "doctor:doctor", DOCTOR),

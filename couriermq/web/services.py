@@ -9,6 +9,7 @@ from couriermq.catalog import Catalog
 from couriermq.claims import Claims
 from couriermq.clock import Clock
 from couriermq.config import Settings
+from couriermq.console.session import Sessions
 from couriermq.core.numbers import Numbering
 from couriermq.core.receipts import Sealer
 from couriermq.delivery import Deliveries
@@ -43,6 +44,7 @@ class Services(msgspec.Struct, frozen=True):
     audit: Audit
     purges: Purges
     followers: Followers
+    sessions: Sessions
     shards: Shards | None = None
     """Only a store that can be divided has them."""
     proxies: Proxies = Proxies()

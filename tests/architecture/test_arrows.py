@@ -60,7 +60,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"core"},
     "permissions": {"config", "journal", "storage.*"},
     "auth": OUR_WORDS | {"config", "web"},
-    "web": OUR_WORDS | {"claims", "purges", "stages", "config", "auth", "telemetry", "delivery", "journal", "lake"},
+    "console": {"core", "config", "auth", "web"},
+    "web": OUR_WORDS
+    | {"claims", "console", "purges", "stages", "config", "auth", "telemetry", "delivery", "journal", "lake"},
     "dialects": {"core", "web"},
     "dialects.*": {
         "core",
@@ -78,6 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "journal",
         "lake",
         "delivery",
+        "console",
     }
     | {"dialects"},
     "server": OUR_WORDS
@@ -97,6 +100,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "lake",
         "dialects",
         "dialects.*",
+        "console",
         "permissions",
     }
     | {"storage.*"},

@@ -10,6 +10,7 @@ from couriermq.dialects.native import errors
 from couriermq.dialects.native.openapi import document
 from couriermq.dialects.native.operations import PREFIX
 from couriermq.dialects.native.routes import ROUTES
+from couriermq.dialects.native.sessions import PATH as SESSION
 from couriermq.web.call import Call, Dialect, Reply, Route
 
 if TYPE_CHECKING:
@@ -20,14 +21,16 @@ class Native:
     """What the CLI, the console and Spark speak."""
 
     name = "native"
-    prefixes: tuple[str, ...] = (PREFIX,)
+    prefixes: tuple[str, ...] = (PREFIX, SESSION)
 
     @property
     def routes(self) -> Sequence[Route]:
         return ROUTES
 
     def authenticate(self, call: Call) -> Principal:
-        principal = call.services.auth.bearer(call)
+        """The caller by its token, or a browser by its cookie."""
+        browser = call.services.sessions.admit(call) if call.header(b"authorization") is None else None
+        principal = browser or call.services.auth.bearer(call)
         principal.require_dialect(self.name)
         return principal
 

@@ -164,7 +164,7 @@ def _success(operation: Operation, status: int, shape: Any) -> Object:
 
 def _errors_of(operation: Operation) -> dict[int, list[type[CourierError]]]:
     """The errors of an operation by status."""
-    possible = [] if operation.public else [*SHARED, *operation.fails]
+    possible: list[type[CourierError]] = [*(() if operation.public else SHARED), *operation.fails]
     if operation.takes is not None:
         possible += SHARED_BY_BODIES
     by_status: dict[int, list[type[CourierError]]] = {}

@@ -13,6 +13,7 @@ from couriermq.dialects.native import (
     queues,
     receiving,
     sending,
+    sessions,
     shards,
     stages,
     stats,
@@ -39,6 +40,7 @@ OPERATIONS = (
     *cursors.OPERATIONS,
     *audit.OPERATIONS,
     *shards.OPERATIONS,
+    *sessions.OPERATIONS,
 )
 
 ROUTES = tuple(operation.route for operation in OPERATIONS)

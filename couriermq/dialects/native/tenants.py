@@ -18,7 +18,7 @@ async def about(call: Call) -> Reply:
 
 
 async def whoami(call: Call) -> Reply:
-    return ok(wire.write_principal(call.principal))
+    return ok(wire.write_principal(call.principal, call.services.catalog))
 
 
 async def list_tenants(call: Call) -> Reply:

@@ -250,6 +250,11 @@ WORDS: dict[str, str] = {
     "frozen_ms": "How long callers had to wait.",
     "started_at": "When it began, in epoch milliseconds.",
     "ended_at": "When it ended, in epoch milliseconds; null while it runs.",
+    "hide_bodies": "Whether the console shows bodies only after a click.",
+    "path": "The path to open.",
+    "read_only": "Whether the console can change nothing.",
+    "store": "An id of the store, or what keeps its data.",
+    "ticket": "What signs a browser in once.",
     "tables_until": "Before this instant figures are the tables', in epoch milliseconds; null where there are none.",
 }
 
@@ -266,6 +271,7 @@ TAGS: dict[str, str] = {
     "Stats": "What happened in queues, by minutes, hours or days.",
     "Journal": "Everything that happened, in order.",
     "Shards": "The databases that a store is divided into.",
+    "Console": "Sign a browser in.",
     "Server": "What this server is, and who you are to it.",
 }
 

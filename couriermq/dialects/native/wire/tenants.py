@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from couriermq.auth.principal import Principal
+from couriermq.catalog import Catalog
 from couriermq.core import limits, model
 from couriermq.core import quotas as core_quotas
 from couriermq.core.model import Action, Scope
@@ -92,6 +93,7 @@ class Whoami(msgspec.Struct):
     """The caller; root has no tenant and may do everything."""
 
     id: str
+    name: str
     tenant: str | None
     scopes: tuple[Scope, ...]
 
@@ -128,5 +130,11 @@ def write_tenants(tenants: Iterable[model.Tenant], following: str | None, *, to_
     return Tenants([write_tenant(tenant, to_root=to_root) for tenant in tenants], following)
 
 
-def write_principal(principal: Principal) -> Whoami:
-    return Whoami(principal.id, principal.tenant, _EVERYTHING if principal.is_root else principal.scopes)
+def name_of(principal: Principal, catalog: Catalog) -> str:
+    credential = catalog.credential_of_id(principal.id)
+    return credential.name if credential else principal.id
+
+
+def write_principal(principal: Principal, catalog: Catalog) -> Whoami:
+    scopes = _EVERYTHING if principal.is_root else principal.scopes
+    return Whoami(principal.id, name_of(principal, catalog), principal.tenant, scopes)
