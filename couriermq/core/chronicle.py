@@ -7,8 +7,10 @@ sent in the same moment. It takes two thirds of the room of its events, and whoe
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from couriermq.core.events import Entry, Event
 from couriermq.core.model import Json, Queue
@@ -17,13 +19,17 @@ MOST_EVENTS = 1_000
 """In a run."""
 _RUNS = b"\xc1"
 """With which packed runs begin. No other MessagePack does: what 0.1.0 packed is an array of events."""
+_SHORT = b"\xc1\xc1"
+"""With which runs begin whose columns are packed as `_Short` has them; nothing else does either."""
 
 _RUN = b"\x9c"
 """With which a run begins: an array of twelve."""
+_ID_DIGITS = 32
 _FIRST, _NOTHING = b"\x01", b"\x90"
 """An attempt, and an empty column."""
 
 Detail = dict[str, Json]
+N = TypeVar("N", int, int | None)
 
 
 class Run(msgspec.Struct, array_like=True, gc=False):
@@ -135,7 +141,82 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     events: bytes
 
 
+class _Short(msgspec.Struct, array_like=True, gc=False):
+    """A run as it is stored: a column in which all values are the same, or follow each other, is its first value.
+
+    Most runs are about messages that were sent, received or acked together: then all columns but ids, sizes and bodies
+    take a few bytes.
+    """
+
+    kind: str
+    tenant: str
+    queue_id: str | None
+    queue: str | None
+    principal: str | None
+    detail: Detail | None
+    private: Detail | None
+    count: Annotated[int, Meta(ge=0, le=65_535)]
+    ats: int | list[int]
+    seqs: int | list[int | None]
+    """One number: the first of as many that follow each other."""
+    message_ids: bytes | list[str | None]
+    """Bytes: 16 for each id of 32 hexadecimal digits, as Courier makes them."""
+    attempts: int | list[int | None]
+    sizes: int | list[int | None]
+    bodies: list[bytes | None]
+    turns: list[int | None]
+    ages: list[int | None]
+
+    @classmethod
+    def of(cls, run: Run) -> "_Short":
+        count = len(run.ats)
+        return cls(
+            run.kind, run.tenant, run.queue_id, run.queue, run.principal, run.detail, run.private, count,
+            _same(run.ats, count), _following(run.seqs, count), _as_bytes(run.message_ids, count),
+            _same(run.attempts, count), _same(run.sizes, count), run.bodies, run.turns, run.ages,
+        )  # fmt: skip
+
+    def run(self) -> Run:
+        count, seqs, ids = self.count, self.seqs, self.message_ids
+        return Run(
+            self.kind, self.tenant, self.queue_id, self.queue, self.principal, self.detail, _repeated(self.ats, count),
+            list(range(seqs, seqs + count)) if isinstance(seqs, int) else seqs,
+            _as_ids(ids) if isinstance(ids, bytes) else ids, _repeated(self.attempts, count),
+            _repeated(self.sizes, count), self.bodies, self.private, self.turns, self.ages,
+        )  # fmt: skip
+
+
+def _same(column: list[N], count: int) -> int | list[N]:
+    first = column[0] if column else None
+    return first if first is not None and column.count(first) == count else column
+
+
+def _repeated(column: int | list[N], count: int) -> list[N]:
+    return [column] * count if isinstance(column, int) else column
+
+
+def _following(seqs: list[int | None], count: int) -> int | list[int | None]:
+    first = seqs[0] if seqs else None
+    return first if first is not None and seqs == list(range(first, first + count)) else seqs
+
+
+def _as_bytes(ids: list[str | None], count: int) -> bytes | list[str | None]:
+    try:
+        digits = "".join(ids)  # type: ignore[arg-type]
+        packed = bytes.fromhex(digits)
+    except (TypeError, ValueError):
+        return ids
+    is_short = len(digits) == _ID_DIGITS * count and packed.hex() == digits
+    return packed if is_short and all(len(one or "") == _ID_DIGITS for one in ids) else ids
+
+
+def _as_ids(packed: bytes) -> list[str | None]:
+    digits = packed.hex()
+    return [digits[at : at + _ID_DIGITS] for at in range(0, len(digits), _ID_DIGITS)]
+
+
 _encode = msgspec.msgpack.Encoder().encode
+_shorts = msgspec.msgpack.Decoder(list[_Short]).decode
 _runs = msgspec.msgpack.Decoder(list[Run]).decode
 _events = msgspec.msgpack.Decoder(list[Event]).decode
 
@@ -288,7 +369,7 @@ def _split(detail: Detail | None) -> tuple[Detail | None, bytes | None]:
 def _pack(runs: Sequence[Run]) -> bytes:
     for run in runs:
         run.compact()
-    return _RUNS + _encode(runs)
+    return _SHORT + _encode([_Short.of(run) for run in runs])
 
 
 @lru_cache(maxsize=10_000)
@@ -346,6 +427,8 @@ def blanked(packed: bytes) -> bytes:
 
 def unpack_runs(packed: bytes) -> list[Run]:
     """The events of a commit in runs, whichever version has packed them."""
+    if packed.startswith(_SHORT):
+        return [short.run() for short in _shorts(memoryview(packed)[2:])]
     if packed.startswith(_RUNS):
         return _runs(memoryview(packed)[1:])
     chronicle = Chronicle()
@@ -356,7 +439,7 @@ def unpack_runs(packed: bytes) -> list[Run]:
 def unpack(packed: bytes) -> list[Event]:
     """The events of a commit."""
     if packed.startswith(_RUNS):
-        return [event for run in _runs(memoryview(packed)[1:]) for event in run.events()]
+        return [event for run in unpack_runs(packed) for event in run.events()]
     return _events(packed)
 
 

@@ -27,8 +27,13 @@ events = st.builds(
     tenant=st.sampled_from(["default", "other", ""]),
     queue_id=st.sampled_from([None, "q1", "q2"]),
     queue=st.sampled_from([None, "orders"]),
-    seq=st.one_of(st.none(), st.integers(1, 2**60)),
-    message_id=st.one_of(st.none(), st.text(max_size=5)),
+    seq=st.one_of(st.none(), st.integers(1, 3), st.integers(1, 2**60)),
+    message_id=st.one_of(
+        st.none(),
+        st.text(max_size=5),
+        st.binary(min_size=16, max_size=16).map(bytes.hex),
+        st.sampled_from(["A" * 32, "a" * 16, "a" * 48, " " * 32]),
+    ),
     attempt=st.one_of(st.none(), st.integers(0, 9)),
     size=st.one_of(st.none(), st.integers(0, 2**30)),
     principal=st.sampled_from([None, "root"]),
@@ -58,6 +63,22 @@ def test_what_an_older_version_packed_comes_back(told: list[Event]) -> None:
     blob = msgspec.msgpack.encode(told)
     assert unpack(blob) == told
     assert [event for run in unpack_runs(blob) for event in run.events()] == told
+
+
+@given(st.lists(events, max_size=12))
+def test_runs_with_a_value_for_each_event_come_back(told: list[Event]) -> None:
+    blob = b"\xc1" + msgspec.msgpack.encode(packed(told).runs)
+    assert unpack(blob) == told
+
+
+def test_messages_that_share_their_columns_take_few_bytes() -> None:
+    chronicle = Chronicle()
+    ids = [f"{number:032x}" for number in range(100)]
+    chronicle.note_all("acked", 2**40, QUEUE, range(2**40, 2**40 + 100), ids, [1] * 100, [130] * 100, "root", turn=3)
+    blob = chronicle.pack()
+    assert len(blob) < 100 * 16 + 100
+    assert [event.seq for event in unpack(blob)] == list(range(2**40, 2**40 + 100))
+    assert [event.message_id for event in unpack(blob)] == ids
 
 
 @given(st.lists(events, min_size=1, max_size=12), st.integers(1, 5))
