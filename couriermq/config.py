@@ -106,6 +106,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     max_clock_skew_ms: Milliseconds = 10 * SECOND
     """On PostgreSQL a node whose clock differs from the database's by more does not serve."""
+    accept_loss: bool = False
+    """Start the embedded store although commits that it had synced are missing, and go on with what is left."""
     min_free_bytes: Bytes = 64 * MIB
     """With less room than this on the disk, writes are refused."""
     journal_age_ms: Milliseconds = 7 * DAY

@@ -76,6 +76,8 @@ EXIT_OK = 0
 EXIT_BAD_SETTING = 2
 EXIT_STORE = 3
 EXIT_PORT = 4
+EXIT_DISK = 74
+"""EX_IOERR of sysexits.h."""
 
 PORT_FILE = "port"
 ARCHIVE = "archive"
@@ -92,6 +94,10 @@ class CannotStart(Exception):
         self.code = code
 
 
+class CannotGoOn(Exception):
+    """The store can commit nothing any more; the text says why."""
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Everything of one running Courier but its socket."""
 
@@ -102,6 +108,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The root token, on the start that made it."""
     links: list[Link]
     """Pages that people are told of when the server starts."""
+    failing: "asyncio.Future[str]"
+    """Done, with the reason, once the store can commit nothing any more."""
 
 
 class Wakers(msgspec.Struct, frozen=True):
@@ -111,6 +119,7 @@ class Wakers(msgspec.Struct, frozen=True):
     journaled: Callable[[], None]
     due: Callable[[int], None]
     duties_changed: Callable[[], None]
+    failed: Callable[[str], None]
 
 
 # -- inside ---------------------------------------------------------------------------------------------------
@@ -139,13 +148,8 @@ async def running(
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
     deliveries = _deliveries(settings, broker, catalog, clock, store)
 
-    def ready(queue_key: int, count: int) -> None:
-        arrivals.ready(queue_key, count)
-        deliveries.ready(queue_key, count)
-
-    await store.open(
-        directory=catalog, signals=Wakers(ready, followers.journaled, timekeeper.due, deliveries.duties_changed)
-    )
+    failing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    await store.open(directory=catalog, signals=_wakers(arrivals, followers, timekeeper, deliveries, failing))
     try:
         await _load(catalog, settings)
         await cursors.load()
@@ -170,10 +174,28 @@ async def running(
         )  # fmt: skip
         jobs = [_keep_tokens(gate, clock), *(worker.run() for worker in workers if worker is not None)]
         async with _in_background(*jobs), deliveries.running():
-            yield Node(app=app, services=services, store=store, minted_token=minted, links=links)
+            yield Node(app=app, services=services, store=store, minted_token=minted, links=links, failing=failing)
         await _save_last_minute(gate, audit)
     finally:
         await store.close()
+
+
+def _wakers(
+    arrivals: Arrivals,
+    followers: Followers,
+    timekeeper: Timekeeper,
+    deliveries: Deliveries,
+    failing: "asyncio.Future[str]",
+) -> Wakers:
+    def ready(queue_key: int, count: int) -> None:
+        arrivals.ready(queue_key, count)
+        deliveries.ready(queue_key, count)
+
+    def failed(reason: str) -> None:
+        if not failing.done():
+            failing.set_result(reason)
+
+    return Wakers(ready, followers.journaled, timekeeper.due, deliveries.duties_changed, failed)
 
 
 async def _open_local(archive: Archive | None) -> None:
@@ -209,7 +231,7 @@ def _timekeeper(settings: Settings, store: "Engine", clock: Clock, cursors: Curs
 
 def _store(settings: Settings, clock: Clock) -> "Engine":
     if settings.store == "sqlite:":
-        return SqliteStore(settings.data, min_free_bytes=settings.min_free_bytes)
+        return SqliteStore(settings.data, min_free_bytes=settings.min_free_bytes, accept_loss=settings.accept_loss)
     try:
         from couriermq.storage.postgres.skew import Skew  # noqa: PLC0415
         from couriermq.storage.postgres.store import PostgresStore  # noqa: PLC0415 - an extra that many do without
@@ -366,6 +388,9 @@ def run(settings: Settings) -> int:
     except CannotStart as error:
         sys.stderr.write(f"courier: {error}\n")
         return error.code
+    except CannotGoOn as error:
+        sys.stderr.write(f"courier: stopped, because {error}; check the disk, then start again\n")
+        return EXIT_DISK
     return EXIT_OK
 
 
@@ -413,10 +438,19 @@ async def _serve(settings: Settings, tracing: "Tracing | None") -> None:
                 )
                 _warn_of_open_doors(settings)
                 _spare_the_collector()
+                node.failing.add_done_callback(partial(_stop_after_failure, server))
                 await server.serve(listener)
                 (settings.data / PORT_FILE).unlink(missing_ok=True)
         except CannotOpen as error:
             raise CannotStart(str(error), EXIT_STORE) from error
+    if node.failing.done():
+        raise CannotGoOn(node.failing.result())
+
+
+def _stop_after_failure(server: Listener, failing: "asyncio.Future[str]") -> None:
+    if not failing.cancelled():
+        log.critical("%s: Courier stops, and the next start reads what is on the disk", failing.result())
+        server.stop()
 
 
 def _warn_of_open_doors(settings: Settings) -> None:

@@ -38,6 +38,7 @@ Exit codes:
   3    not found
   4    the credential is missing, unknown or not allowed to
   5    the server cannot be reached, or cannot do it now
+  74   the server has ended because the disk did not take a write
   130  interrupted"""
 
 SERVE = """\

@@ -15,6 +15,8 @@ class Exit(IntEnum):
     """No credential, an unknown one, or one without the right."""
     UNAVAILABLE = 5
     """The server cannot be reached, or cannot do this now."""
+    DISK_FAILED = 74
+    """A server has ended because the disk did not take a write (EX_IOERR of sysexits.h)."""
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 

@@ -21,6 +21,7 @@ def serve(
     tls_key: Annotated[Path | None, Parameter(group=LISTEN, metavar="FILE")] = None,
     data: Data = None,
     store: Annotated[SecretText | None, Parameter(metavar="URL|@FILE")] = None,
+    accept_loss: Annotated[bool | None, Parameter(negative="")] = None,
     config: Config = None,
     log_level: Annotated[Literal["debug", "info", "warning", "error"] | None, Parameter(group=LOGS)] = None,
     log_format: Annotated[Literal["auto", "human", "json"] | None, Parameter(group=LOGS)] = None,
@@ -41,6 +42,8 @@ def serve(
     store
         Where messages are kept: sqlite: or postgresql://user@host/database; @FILE reads it from a file.
         [default: sqlite:]
+    accept_loss
+        Start although accepted commits are missing in the embedded store, and go on with what is left.
     log_level
         How much to log. [default: info]
     log_format
@@ -51,10 +54,10 @@ def serve(
     flags: dict[str, object] = {
         **read_pairs(set_, "a setting"),
         "host": host, "port": port, "tls_cert": tls_cert, "tls_key": tls_key, "data": data, "store": store,
-        "log_level": log_level, "log_format": log_format,
+        "accept_loss": accept_loss, "log_level": log_level, "log_format": log_format,
     }  # fmt: skip
     settings = read_settings(flags, config)
     from couriermq.server import run  # noqa: PLC0415 - the server is heavy, and settings are refused without it
 
     code = run(settings)
-    return code if code in (Exit.OK, Exit.USAGE) else Exit.FAILED  # 3 and up mean other things in this command
+    return code if code in (Exit.OK, Exit.USAGE, Exit.DISK_FAILED) else Exit.FAILED  # 3 and 4 mean other things here

@@ -113,6 +113,8 @@ class _Nobody:
 
     def duties_changed(self) -> None: ...
 
+    def failed(self, reason: str) -> None: ...
+
 
 class World(NamedTuple):
     """The queues that there are, and what the journal says of their making."""

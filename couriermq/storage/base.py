@@ -67,6 +67,9 @@ class Signals(Protocol):
     def duties_changed(self) -> None:
         """This node holds other duties than before."""
 
+    def failed(self, reason: str) -> None:
+        """The store can commit nothing any more and the process has to end; those who wait get Unavailable."""
+
 
 class Chunk(msgspec.Struct, frozen=True):
     """Some parcels of a stage, and the events to journal with them, packed: see `storage.staging`."""

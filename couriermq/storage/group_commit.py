@@ -2,7 +2,8 @@
 
 Orders run on the event loop, one after the other, inside one transaction; then the engine syncs in a thread while the
 loop reads the next requests, and only then do the callers get their answers. An order that raises is undone alone: the
-transaction is rolled back and every order of the batch runs again, each in a transaction of its own.
+transaction is rolled back and every order of the batch runs again, each in a transaction of its own. After a sync that
+fails nothing is committed any more: the process has to end, and the next one reads what is on the disk.
 """
 
 import asyncio
@@ -64,8 +65,8 @@ class Committing(Protocol):
     def synced(self) -> None:
         """Everything that was committed is durable: tell those who wait for it."""
 
-    def recover(self) -> str | None:
-        """After a failed sync: write everything anew; why that does not work, if it does not."""
+    def failed(self, reason: str) -> None:
+        """A sync has failed: nothing can be committed by this process any more."""
 
     def rest(self) -> None:
         """Between two commits."""
@@ -96,6 +97,13 @@ class GroupCommit:
             loop.call_soon(self._gather)
         return await future
 
+    def fail(self, reason: str) -> None:
+        """Commit nothing more. The kernel may have dropped pages that it could not write, so that neither a second sync
+        nor what can be read back proves anything."""
+        if self.failure is None:
+            self.failure = reason
+            self._engine.failed(reason)
+
     async def close(self) -> None:
         """Finish what has been submitted."""
         await self._idle.wait()
@@ -117,8 +125,6 @@ class GroupCommit:
     def _commit(self) -> None:
         batch = [waiting for waiting in self._pending if not waiting[1].done()]
         self._pending = []
-        if self.failure is not None:
-            self.failure = self._engine.recover()
         if self.failure is not None:
             self._finish([(future, Unavailable(self.failure)) for _, future in batch])
             return
@@ -154,9 +160,8 @@ class GroupCommit:
     def _synced(self, error: Exception | None, results: list[Result], started: float) -> None:
         self.metrics.sync_seconds.observe(perf_counter() - started)
         if error is not None:
-            # The kernel may have dropped the pages, so a second sync proves nothing: nobody hears of success until
-            # the engine has written everything anew.
-            self.failure = f"the disk did not take the last write: {error}"
+            self.fail(f"the disk did not take the last write: {error}")
+        if self.failure is not None:
             results = [(future, Unavailable(self.failure)) for future, _ in results]
         self._finish(results)
 

@@ -48,7 +48,7 @@ class Listener:
     async def serve(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+            loop.add_signal_handler(number, self.stop)
         if self._certificates is not None:
             loop.add_signal_handler(signal.SIGHUP, self._certificates.reload)
         server = await self._open(listening)
@@ -71,7 +71,8 @@ class Listener:
         acceptor.open(BACKLOG)
         return acceptor
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Stop as after a signal; the second time without waiting for requests in hand."""
         self._hurried = self._told.is_set()
         self._told.set()
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,6 @@ import pytest
 import requests
 
 from couriermq.storage.sqlite import care
-from couriermq.storage.sqlite.store import SqliteStore
-from tests.support.inprocess import InProcess, courier_app
 from tests.support.server import COMMAND, ServerProcess, environ, start_server
 
 pytestmark = pytest.mark.slow
@@ -118,8 +117,8 @@ def assert_refused(response: requests.Response, words: str) -> None:
 def test_a_full_disk_refuses_messages_and_still_gives_out_and_acks_what_it_holds(client: Client) -> None:
     assert_refused(client.send_until_refused(), "almost full")
     assert len(client.accepted) > 100
-    assert client.waiting() == len(client.accepted)
     assert client.get("/readyz").status_code == 503
+    assert client.waiting() == len(client.accepted)
     assert client.get("/healthz").status_code == 200
     assert client.drain() == client.accepted
     assert client.waiting() == 0
@@ -178,47 +177,80 @@ def test_a_full_disk_does_not_keep_courier_from_starting_to_give_out_what_it_hol
 # -- failing --------------------------------------------------------------------------------------------------
 
 
-class BrokenDisk:
-    """Stands in for the system's sync and fails while it is broken."""
+FAILING_SERVER = """
+import os, sys
+from pathlib import Path
+from couriermq.storage.sqlite.store import SqliteStore
 
-    broken = False
+def sync(descriptor, told=Path(os.environ.pop("DISK_IS_BROKEN"))):
+    if told.exists():
+        raise OSError(5, "Input/output error")
+    os.fdatasync(descriptor)
 
-    def __call__(self, descriptor: int) -> None:
-        if self.broken:
-            raise OSError(5, "Input/output error")
-        os.fdatasync(descriptor)
+SqliteStore.__init__.__kwdefaults__["sync"] = sync
+from couriermq.cli.app import main
+sys.exit(main(["serve"]))
+"""
 
 
-async def send(app: InProcess, id_: str) -> Any:
-    return await app.post(f"{QUEUES}/orders/messages", {"id": id_, "body": "x"})
+@contextlib.contextmanager
+def failing_server(tmp_path: Path) -> Iterator[tuple[ServerProcess, Path]]:
+    """A server whose syncs fail once a file is there."""
+    broken = tmp_path / "broken"
+    data = tmp_path / "data"
+    data.mkdir()
+    server = ServerProcess(data, {})
+    server.prefix = ["env", f"DISK_IS_BROKEN={broken}", sys.executable, "-c", FAILING_SERVER]
+    server.start()
+    try:
+        yield server, broken
+    finally:
+        if server.running:
+            server.kill()
 
 
-async def test_a_sync_that_fails_is_never_answered_with_success(tmp_path: Path) -> None:
-    broken = BrokenDisk()
-    async with courier_app(tmp_path) as app:
-        assert isinstance(app.store, SqliteStore)
-        app.store._engine._sync = broken
-        await app.post(QUEUES, {"name": "orders"})
-        assert (await send(app, "before")).status == 201
-        broken.broken = True
+def test_a_server_whose_sync_fails_answers_with_an_error_and_ends(tmp_path: Path) -> None:
+    with failing_server(tmp_path) as (server, broken):
+        client = Client(server)
+        client.post("", {"name": "orders"})
         for _ in range(3):
-            refused = await send(app, "doubtful")
-            assert refused.status == 503
-            assert "retry-after" in refused.headers
-            assert "did not take the last write" in refused.json()["detail"]
-        assert (await app.get("/readyz")).status == 503
-        held = (await app.get(f"{QUEUES}/orders/messages")).json()["messages"]
-        assert held[0]["id"] == "before"
-        broken.broken = False
-        app.store._engine._retry_at = 0  # as if a second had passed
-        assert (await send(app, "after")).status == 201
-        assert (await app.get("/readyz")).status == 200
-    async with courier_app(tmp_path) as app:
-        ids = [m["id"] for m in (await app.get(f"{QUEUES}/orders/messages")).json()["messages"]]
-    assert ids[0] == "before"
-    assert ids[-1] == "after"
-    assert set(ids) <= {"before", "doubtful", "after"}
+            assert client.send().status_code == 201
+        broken.touch()
+        refused = client.send()
+        assert_refused(refused, "did not take the last write")
+        assert server.wait() == 74
+        assert "Courier stops" in server.output
+        assert "because the disk did not take the last write: [Errno 5] Input/output error" in server.output
+        assert "Traceback" not in server.output
+        broken.unlink()
+        server.start()
+        assert client.drain()[:3] == client.accepted
+        assert server.stop() == 0
     assert care.check(tmp_path / "data") == []
+
+
+SENDS = {
+    "cloudflare": ("POST", "/client/v4/accounts/default/queues/{id}/messages", {"body": {}}),
+    "anypoint": (
+        "PUT",
+        "/api/v1/organizations/default/environments/default/destinations/orders/messages/m-1",
+        {"headers": {}, "body": "x"},
+    ),
+    "discue": ("POST", "/v1/queues/{id}/messages", {"data": "x"}),
+}
+
+
+@pytest.mark.parametrize("dialect", SENDS)
+def test_every_dialect_answers_503_when_the_sync_fails(tmp_path: Path, dialect: str) -> None:
+    method, path, body = SENDS[dialect]
+    with failing_server(tmp_path) as (server, broken):
+        queue = server.session.post(f"{server.url}{QUEUES}", json={"name": "orders"}, timeout=20).json()
+        broken.touch()
+        url = f"{server.url}{path.format(id=queue['id'])}"
+        headers = {"X-API-KEY": server.token} if dialect == "discue" else server.session.headers
+        answer = requests.request(method, url, json=body, headers=headers, timeout=20)
+        assert answer.status_code == 503, answer.text
+        assert server.wait() == 74
 
 
 # -- unusable from the start ----------------------------------------------------------------------------------

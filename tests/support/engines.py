@@ -107,6 +107,8 @@ class Rig:
     def __init__(self, make_store: Callable[[], Store], clock: FakeClock | None = None) -> None:
         self._make_store = make_store
         self.clock = clock or FakeClock()
+        self.failure: str | None = None
+        """Why the store can commit nothing any more."""
 
     async def open(self) -> None:
         self.store = self._make_store()
@@ -145,6 +147,9 @@ class Rig:
 
     def duties_changed(self) -> None:
         """Nothing is delivered here."""
+
+    def failed(self, reason: str) -> None:
+        self.failure = reason
 
     # -- time -------------------------------------------------------------------------------------------------
 

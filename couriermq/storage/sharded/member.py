@@ -147,6 +147,9 @@ class ShardSignals:
         if self._number == 0:
             self._signals.duties_changed()
 
+    def failed(self, reason: str) -> None:
+        self._signals.failed(reason)
+
 
 async def quietly(work: Any, failing: str) -> None:
     """Do something that can be done again later; a failure is a line in the log."""

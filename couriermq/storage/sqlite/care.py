@@ -22,6 +22,8 @@ from couriermq.storage.sqlite.connection import (
     prepare,
     sync_directory,
 )
+from couriermq.storage.sqlite.loss import find_loss
+from couriermq.storage.sqlite.mark import forget_mark
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import to_pack
 from couriermq.storage.sqlite.trim import OLDEST
@@ -38,6 +40,11 @@ def check(directory: Path) -> list[str]:
     path = directory / DATABASE
     if not path.exists():
         return [f"{directory} holds no {DATABASE}; is it the data directory?"]
+    try:
+        if loss := find_loss(directory):
+            return [f"commits that were accepted are lost: {loss}"]
+    except sqlite3.DatabaseError as error:
+        return [f"the database cannot be read: {error}; restore a backup with `courier restore`"]
     db = connect(path, read_only=True)
     try:
         db.execute("BEGIN")  # one moment for all the looks, whatever the server does meanwhile
@@ -232,6 +239,7 @@ def restore(source: Path, directory: Path) -> None:
     try:
         if (directory / DATABASE).exists():
             raise CannotOpen(f"{directory} already holds data; restore into an empty directory")
+        forget_mark(directory)
         partial = directory / f"{DATABASE}.partial"
         partial.touch(mode=PRIVATE_FILE)
         shutil.copyfile(source / DATABASE, partial)
@@ -255,6 +263,7 @@ def continue_after(directory: Path, *, offset: int, next_seq: int, last: Event) 
             db.execute("BEGIN IMMEDIATE")
             if db.execute("SELECT 1 FROM tally WHERE ready + delayed + leased > 0").fetchone():
                 raise CannotOpen(f"messages wait in {directory}, and the journal holds their bodies")
+            forget_mark(directory)
             db.execute("DELETE FROM journal")
             packed = _packed(last)
             db.execute(Q.insert_journal, (offset - 1, 1, last.at, next_seq, 1, 0, None, None, crc32(packed), packed))

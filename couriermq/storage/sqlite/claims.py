@@ -41,6 +41,8 @@ class Claims:
 
         async def _look(self, order: Callable[[Unit], Any]) -> Any: ...
 
+        async def _wait_until_durable(self) -> None: ...
+
         def _known(self, queue: Queue) -> Queue: ...
 
     _claims_due = 0
@@ -73,7 +75,9 @@ class Claims:
     async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
         live = self._known(queue)
         found = await self._look(lambda unit: rules.held_claim(live, job, number, epoch))
-        return Slice(found.count, *await asyncio.to_thread(self._read_parts, live, job, number, start, stop))
+        messages, upcoming = await asyncio.to_thread(self._read_parts, live, job, number, start, stop)
+        await self._wait_until_durable()
+        return Slice(found.count, messages, upcoming)
 
     def _read_parts(
         self, queue: Queue, job: str, number: int, start: int, stop: int

@@ -15,7 +15,7 @@ from couriermq.storage.base import CannotOpen
 
 DATABASE = "courier.db"
 LOCK = "lock"
-OWN_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOCK)
+OWN_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-mark", LOCK)
 PRIVATE_FILE = 0o600
 """The database holds the key that seals receipts, so its owner alone reads it, whatever the umask."""
 _LOCKED_BYTE = 1 << 62

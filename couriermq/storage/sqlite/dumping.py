@@ -15,6 +15,7 @@ from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, F
 from couriermq.storage.sqlite import facts
 from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, migrations, prepare
 from couriermq.storage.sqlite.contents import load_contents
+from couriermq.storage.sqlite.mark import forget_mark
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import single_values, to_pack, to_single
 from couriermq.storage.sqlite.trim import OLDEST
@@ -37,6 +38,7 @@ class SqliteDump:
             raise CannotOpen(f"there is no store in {self._path}")
         if not self._source:
             self._lock = prepare(self._path)
+            forget_mark(self._path)
         self._db = connect(self._path / DATABASE, read_only=self._source)
         if not self._source:
             migrate(self._db)

@@ -2,8 +2,8 @@
 
 import logging
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from types import GeneratorType
 from typing import Any
 
@@ -21,7 +21,6 @@ from couriermq.storage.sqlite.ledger import Ledger
 from couriermq.storage.sqlite.log import Log
 from couriermq.storage.sqlite.queries import Q
 
-RECOVERY_SECONDS = 1.0
 MOST_DAMAGED = 1_000
 """Rows that one order sets aside before it gives up."""
 
@@ -70,7 +69,7 @@ class Engine:
         self._sync = sync
         self._set_aside = set_aside
         self._announced: dict[int, int] = {}
-        self._retry_at = 0.0
+        self._kinds: Counter[str] = Counter()
 
     def commit(self, orders: Sequence[Work | Joint], turn: Turn) -> tuple[list[object], bool]:
         db, unit = self._db, self._ledger.unit()
@@ -98,6 +97,7 @@ class Engine:
         except (CourierError, Unavailable) as error:
             return error, False
         except sqlite3.Error as error:
+            self._log.check(error)
             return Unavailable(_reason(error)), False
         except Exception as error:
             return error, False
@@ -161,20 +161,12 @@ class Engine:
         except StopIteration as end:
             return end.value
 
-    def look(self, order: Work) -> Any:
-        """Carry out an order that changes nothing, at once."""
-        unit = self._ledger.unit()
-        try:
-            return self.decide(unit, order(unit))
-        except Damaged as error:
-            raise Unavailable(f"{error}; run `courier doctor`") from error
-
     def flush(self, unit: Unit) -> None:
         write(self._db, unit)
 
     def _keep(self, unit: Unit) -> None:
         self._ledger.keep(unit)
-        self.metrics.events.update(unit.kinds)
+        self._kinds.update(unit.kinds)
         for key, count in unit.ready.items():
             self._announced[key] = self._announced.get(key, 0) + count
         if unit.dues:
@@ -183,7 +175,13 @@ class Engine:
     # -- durability -------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        self._sync(self._log.descriptor)
+        # Nothing is committed before this has returned, so that the log and the numbers stay as they are.
+        log, ledger = self._log, self._ledger
+        position = log.position
+        self._sync(log.descriptor)
+        log.mark.advance(
+            position, next_offset=ledger.next_offset, next_seq=ledger.next_seq, next_lease=ledger.next_lease
+        )
 
     def synced(self) -> None:
         if self.durable_offset != self._ledger.next_offset:
@@ -192,22 +190,20 @@ class Engine:
         announced, self._announced = self._announced, {}
         for key, count in announced.items():
             self._signals.ready(key, count)
+        if self._kinds:
+            self.metrics.events.update(self._kinds)
+            self._kinds.clear()
+        self._log.keep_mark()
 
-    def recover(self) -> str | None:
-        """Write all pages anew through a checkpoint, at most once a second."""
-        if perf_counter() < self._retry_at:
-            return "the disk did not take the last write"
-        self._retry_at = perf_counter() + RECOVERY_SECONDS
-        try:
-            if not self._log.cut():
-                return "the disk did not take the last write, and a reader is in the way of writing it again"
-            self.sync()
-        except (sqlite3.Error, OSError) as error:
-            return f"the disk did not take the last write: {error}"
-        return None
+    def failed(self, reason: str) -> None:
+        self._signals.failed(reason)
 
     def rest(self) -> None:
-        self._log.tend()
+        try:
+            self._log.tend()
+        except (sqlite3.Error, OSError) as error:
+            log.error("the log cannot be copied into the database: %s", error)
+            self._log.check(error)
 
 
 def _rank(group: tuple[tuple[str, int], list[tuple[int, Joint]]]) -> int:

@@ -101,11 +101,12 @@ class Journal:
     async def offset_at(self, at: int) -> int:
         """The offset of the first event that was committed at `at` or later."""
         found = self._db.execute(Q.offset_at, (at, self._oldest_offset)).fetchone()[0]
-        return self._ledger.next_offset if found is None else int(found)
+        durable = self._engine.durable_offset
+        return durable if found is None else min(int(found), durable)
 
     async def offset_keeping(self, size: int) -> int:
         found = await asyncio.to_thread(self._find_offset_keeping, size)
-        return self._oldest_offset if found is None else found
+        return self._oldest_offset if found is None else min(found, self._engine.durable_offset)
 
     def _find_offset_keeping(self, size: int) -> int | None:
         with self._reading:

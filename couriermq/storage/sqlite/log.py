@@ -6,12 +6,14 @@ copied and cut off every few commits, so that acks can go on for ever.
 """
 
 import asyncio
+import mmap
 import os
 import sqlite3
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from couriermq.storage.sqlite.mark import SYNC_SECONDS, Mark, Position, read_position
 
 PAGE_BYTES = 4_096
 CHANGES = 20_000
@@ -21,8 +23,8 @@ MOST_PAGES = 16_384
 FEW_PAGES = 256
 """How long the log may be while the disk is low."""
 
-_COUNT_AT = 16
-"""Where SQLite's index of the log holds the number of its pages: `mxFrame` in the description of the file format."""
+_INDEX_BYTES = 4_096
+_FAILED_SYNCS = {"SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC"}
 
 
 class Log:
@@ -34,12 +36,17 @@ class Log:
         copier: sqlite3.Connection,
         database: Path,
         *,
+        mark: Mark,
         spare_bytes: int,
         disk_is_low: Callable[[], bool],
     ) -> None:
         self.descriptor = os.open(f"{database}-wal", os.O_RDWR)
         # Closed only after SQLite is done with the file: closing it any earlier would drop SQLite's locks on it.
-        self._index = os.open(f"{database}-shm", os.O_RDONLY)
+        self._index_file = os.open(f"{database}-shm", os.O_RDONLY)
+        self._index = mmap.mmap(self._index_file, _INDEX_BYTES, access=mmap.ACCESS_READ)
+        self.mark = mark
+        self.fail: Callable[[str], None] = lambda reason: None
+        """Called when a sync of SQLite's own has failed."""
         self._db = db
         self._copier = copier
         self._disk_is_low = disk_is_low
@@ -48,10 +55,32 @@ class Log:
         self._copying = False
         self._copied_changes = db.total_changes
         self._copied_pages = 0
+        self._mark_is_due = False
+        self._is_finished = False
+
+    @property
+    def position(self) -> Position:
+        return read_position(self._index)
 
     @property
     def page_count(self) -> int:
-        return int.from_bytes(os.pread(self._index, 4, _COUNT_AT), sys.byteorder)
+        return self.position.frames
+
+    def keep_mark(self) -> None:
+        """Called after each sync: have the mark synced within a second."""
+        if not self._mark_is_due and not self.mark.is_synced:
+            self._mark_is_due = True
+            asyncio.get_running_loop().call_later(SYNC_SECONDS, self._sync_mark)
+
+    def _sync_mark(self) -> None:
+        self._mark_is_due = False
+        if not self.mark.is_synced and not self._is_finished:
+            syncing = asyncio.get_running_loop().run_in_executor(self._thread, self.mark.sync)
+            syncing.add_done_callback(self._mark_synced)
+
+    def _mark_synced(self, done: "asyncio.Future[None]") -> None:
+        if not done.cancelled() and (error := done.exception()):
+            self.fail(f"the disk did not take the mark of the last commit: {error}")
 
     def tend(self) -> None:
         """Called between commits: start copying when it is time to."""
@@ -68,6 +97,7 @@ class Log:
 
     def cut(self) -> bool:
         """Copy everything and give the room back, here and now; whether nobody was in the way."""
+        self.mark.expect_no_log()
         self._db.execute("PRAGMA busy_timeout = 0")
         try:
             busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -76,12 +106,15 @@ class Log:
         return not busy
 
     def finish(self) -> None:
+        self._is_finished = True
         self._thread.shutdown()
 
     def close(self) -> None:
         """Only after every connection has been closed."""
         os.close(self.descriptor)
-        os.close(self._index)
+        self._index.close()
+        os.close(self._index_file)
+        self.mark.close()
 
     def _start_copying(self, pages: int) -> None:
         self._copying = True
@@ -95,8 +128,16 @@ class Log:
 
     def _copied(self, done: "asyncio.Future[None]") -> None:
         self._copying = False
-        if done.cancelled() or done.exception():
+        if done.cancelled():
+            return
+        if error := done.exception():
+            self.check(error)
             return
         if self.page_count > self._most_pages and not self._db.in_transaction:
             # What came since is little; with nothing left to copy the next commit starts the log from its beginning.
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def check(self, error: BaseException) -> None:
+        """Whether an error says that a sync has failed, one of SQLite's own or that of the mark."""
+        if isinstance(error, OSError) or getattr(error, "sqlite_errorname", "") in _FAILED_SYNCS:
+            self.fail(f"the disk did not take the last write: {error}")

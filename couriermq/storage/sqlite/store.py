@@ -1,6 +1,7 @@
 """The embedded engine as a Store."""
 
 import asyncio
+import logging
 import os
 import sqlite3
 import threading
@@ -12,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from couriermq.clock import fresh_key
 from couriermq.core.errors import AlreadyExists, CourierError, QueueNotFound, Unavailable
 from couriermq.core.events import Event
 from couriermq.core.lifecycle.browse import browse, read_message
@@ -28,10 +28,8 @@ from couriermq.core.lifecycle.send import Order as SendOrder
 from couriermq.core.lifecycle.send import Outcomes, send
 from couriermq.core.lifecycle.settle import Order as SettleOrder
 from couriermq.core.lifecycle.settle import Outcome, settle
-from couriermq.core.lifecycle.tally import Tally
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
-from couriermq.core.receipts import Sealer
 from couriermq.storage.base import (
     SWEEP_COUNT,
     SWEEP_MS,
@@ -45,15 +43,15 @@ from couriermq.storage.base import (
 )
 from couriermq.storage.group_commit import LATER, GroupCommit
 from couriermq.storage.metrics import Metrics
-from couriermq.storage.sqlite import care, trim
+from couriermq.storage.sqlite import care
 from couriermq.storage.sqlite.claims import Claims
-from couriermq.storage.sqlite.connection import DATABASE, connect, migrate, prepare, sync_directory
+from couriermq.storage.sqlite.connection import prepare
 from couriermq.storage.sqlite.contents import Damaged
 from couriermq.storage.sqlite.disk import Disk
 from couriermq.storage.sqlite.engine import SEND, Engine, Joint, Work
+from couriermq.storage.sqlite.files import Files
 from couriermq.storage.sqlite.journal import Journal
 from couriermq.storage.sqlite.ledger import Ledger
-from couriermq.storage.sqlite.log import Log
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.stages import Stages
 
@@ -63,20 +61,27 @@ MIN_FREE_BYTES = 64 * 1024 * 1024
 COUNTED_TOGETHER = 100
 """After the counters of this many queues other tasks get a turn."""
 
+log = logging.getLogger(__name__)
+
 _queue = msgspec.msgpack.Decoder(Queue)
 
 
-class SqliteStore(Claims, Stages, Journal, Disk):
-    """One directory, one process, one file. `sync` is there for tests and measurements."""
+class SqliteStore(Files, Claims, Stages, Journal, Disk):
+    """One directory, one process, one file. `sync` is there for tests and measurements.
+
+    `accept_loss` opens it even if commits that were synced are missing.
+    """
 
     def __init__(
         self,
         directory: Path,
         *,
         min_free_bytes: int = MIN_FREE_BYTES,
+        accept_loss: bool = False,
         sync: Callable[[int], None] = os.fdatasync,
     ) -> None:
         self.path = directory
+        self._accept_loss = accept_loss
         self._min_free_bytes = min_free_bytes
         self._sync = sync
         self._ledger = Ledger()
@@ -91,7 +96,7 @@ class SqliteStore(Claims, Stages, Journal, Disk):
         self._lock = prepare(self.path)
         try:
             self._open_files()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._lock.release()
             raise CannotOpen(f"the store in {self.path} cannot be opened: {error}; run `courier doctor`") from error
         except BaseException:
@@ -102,54 +107,8 @@ class SqliteStore(Claims, Stages, Journal, Disk):
         )
         self._commit = GroupCommit(self._engine)
         self._engine.metrics = self._commit.metrics
+        self._log.fail = self._commit.fail
         self._signals = signals
-
-    def _open_files(self) -> None:
-        path = self.path / DATABASE
-        self._db = connect(path)
-        migrate(self._db)
-        self._copier = connect(path)
-        self._reader = connect(path, read_only=True)
-        self.sealer = Sealer(self._seal_key())
-        self._load()
-        # The log exists now, and stays for as long as a connection is open.
-        self._log = Log(self._db, self._copier, path, spare_bytes=self._min_free_bytes, disk_is_low=self._is_disk_low)
-        os.fsync(self._log.descriptor)
-        sync_directory(self.path)
-
-    def _seal_key(self) -> bytes:
-        row = self._db.execute(Q.read_meta, ("seal_key",)).fetchone()
-        key: bytes = row[0] if row else fresh_key()
-        self._db.execute(Q.put_meta, ("seal_key", key))  # also makes sure that there is a log to sync
-        return key
-
-    def _load(self) -> None:
-        ledger = self._ledger
-        for key, *figures in self._db.execute(Q.read_tallies):
-            tally = ledger.tallies[key] = Tally(key, next_due=0)
-            tally.figures = tuple(figures)
-            ledger.note(0, key)
-        ends = self._db.execute(Q.journal_ends).fetchone()
-        if ends:
-            self._oldest_offset, ledger.next_offset, ledger.next_seq, ledger.next_lease = ends
-        oldest = self._db.execute(Q.read_meta, (trim.OLDEST,)).fetchone()
-        self._oldest_offset = int(oldest[0]) if oldest else self._oldest_offset
-        self._look_at_landings()
-        for query in ("SELECT max(seq) FROM message", "SELECT max(last) FROM pack"):
-            ledger.next_seq = max(ledger.next_seq, (self._db.execute(query).fetchone()[0] or 0) + 1)
-        if not ends or not ledger.next_lease:  # a migration has written the store, and knows no lease
-            (newest,) = self._db.execute("SELECT max(lease_no) FROM message").fetchone()
-            ledger.next_lease = (newest or 0) + 1
-
-    async def close(self) -> None:
-        await self._commit.close()
-        self._log.finish()
-        with self._reading:  # a reader that was cancelled still runs in its thread: close nothing under it
-            self._reader.close()
-        self._copier.close()
-        self._db.close()
-        self._log.close()
-        self._lock.release()
 
     @property
     def metrics(self) -> Metrics:
@@ -354,13 +313,21 @@ class SqliteStore(Claims, Stages, Journal, Disk):
         found = {}
         for index, queue in enumerate(queues, 1):
             with suppress(QueueNotFound):
-                found[queue.key] = await self.counters(queue, now=now)
+                await self._catch_up(queue, now)
+                found[queue.key] = self._counters(queue)
             if index % COUNTED_TOGETHER == 0:
                 await asyncio.sleep(0)
+        await self._wait_until_durable()
         return found
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         await self._catch_up(queue, now)
+        counters = self._counters(queue)
+        await self._wait_until_durable()
+        return counters
+
+    def _counters(self, queue: Queue) -> Counters:
+        """With what is committed and not synced yet."""
         tally = self._ledger.tally(queue.key)
         if tally.oldest_at is None and tally.total:
             queries = (Q.oldest_single, Q.oldest_own, Q.oldest_pack)
@@ -369,7 +336,9 @@ class SqliteStore(Claims, Stages, Journal, Disk):
         return tally.counters
 
     async def last_seq(self, queue: Queue) -> int:
-        return self._ledger.next_seq - 1
+        last = self._ledger.next_seq - 1
+        await self._wait_until_durable()
+        return last
 
     async def _on(self, queue: Queue, now: int, decide: Callable[[Unit, Queue], Deciding[Any]]) -> Any:
         """Carry out a decision about a queue that time has been applied to, in as many commits as that takes."""
@@ -384,9 +353,11 @@ class SqliteStore(Claims, Stages, Journal, Disk):
 
     async def _look(self, order: Work) -> Any:
         """Carry out an order that changes nothing, on what is durable."""
-        if self._commit.failure is not None:
-            return self._engine.look(order)  # a store that cannot write can still be looked at
         return await self._commit.submit(order)
+
+    async def _wait_until_durable(self) -> None:
+        """Return once all that can be seen now is synced; raises Unavailable where that fails."""
+        await self._commit.submit(_nothing)
 
     def _is_behind(self, key: int, now: int) -> bool:
         """Whether time or a publication has yet to be applied to a queue."""
@@ -424,8 +395,6 @@ class SqliteStore(Claims, Stages, Journal, Disk):
             return await self._advance(now)
 
     async def _advance(self, now: int) -> int | None:
-        if self._commit.failure is not None:
-            await self._commit.submit(lambda unit: None)  # tries to recover, or raises
         while (key := self._ledger.due(now)) is not None:
             try:
                 swept = await self._commit.submit(partial(self._pass_time, key=key, now=now))
@@ -472,3 +441,7 @@ class SqliteStore(Claims, Stages, Journal, Disk):
 
     async def check(self) -> list[str]:
         return await asyncio.to_thread(care.check, self.path)
+
+
+def _nothing(unit: Unit) -> None:
+    """An order that waits for those before it."""

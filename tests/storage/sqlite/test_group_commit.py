@@ -17,6 +17,7 @@ class FakeEngine:
         self.sync_count = 0
         self.broken = False
         self.durable = 0
+        self.failures: list[str] = []
 
     def commit(self, orders: Sequence[Order], turn: Turn) -> tuple[list[object], bool]:
         if error := next((order for order in orders if isinstance(order, Exception)), None):
@@ -47,8 +48,8 @@ class FakeEngine:
     def synced(self) -> None:
         self.durable = len(self.commits)
 
-    def recover(self) -> str | None:
-        return "still no disk" if self.broken else None
+    def failed(self, reason: str) -> None:
+        self.failures.append(reason)
 
     def rest(self) -> None: ...
 
@@ -97,8 +98,8 @@ async def test_nobody_hears_of_success_after_a_failed_sync(fake: FakeEngine, com
     with pytest.raises(Unavailable, match="no disk"):
         await commit.submit("doubtful")
     assert fake.durable == 0
-    with pytest.raises(Unavailable, match="still no disk"):
-        await commit.submit("refused")
     fake.broken = False
-    assert await commit.submit("after") == "after"
-    assert fake.durable == len(fake.commits)
+    with pytest.raises(Unavailable, match="no disk"):
+        await commit.submit("refused")
+    assert fake.commits == [["doubtful"]]
+    assert (fake.durable, len(fake.failures)) == (0, 1)
