@@ -10,7 +10,7 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Union
 
@@ -46,7 +46,9 @@ from couriermq.lake.recent import Recent
 from couriermq.lake.stats import Stats
 from couriermq.lake.tables import Lake
 from couriermq.memory import configure_allocators
+from couriermq.monitor.monitor import Monitor
 from couriermq.purges import Purges
+from couriermq.signals import NodeSignals
 from couriermq.stages import Stages
 from couriermq.storage.base import CannotOpen, ShardLog
 from couriermq.storage.sqlite.store import SqliteStore
@@ -112,16 +114,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Done, with the reason, once the store can commit nothing any more."""
 
 
-class Wakers(msgspec.Struct, frozen=True):
-    """What the store tells, passed on to those who wait for messages and for time."""
-
-    ready: Callable[[int, int], None]
-    journaled: Callable[[], None]
-    due: Callable[[int], None]
-    duties_changed: Callable[[], None]
-    failed: Callable[[str], None]
-
-
 # -- inside ---------------------------------------------------------------------------------------------------
 
 
@@ -148,8 +140,9 @@ async def running(
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
     deliveries = _deliveries(settings, broker, catalog, clock, store)
 
-    failing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    await store.open(directory=catalog, signals=_wakers(arrivals, followers, timekeeper, deliveries, failing))
+    monitor = Monitor(store, broker, catalog, clock, shared=not isinstance(store, SqliteStore))
+    signals = NodeSignals(arrivals, followers, timekeeper, deliveries, monitor)
+    await store.open(directory=catalog, signals=signals)
     try:
         await _load(catalog, settings)
         await cursors.load()
@@ -160,42 +153,24 @@ async def running(
         shards = None if isinstance(store, SqliteStore) else store.shards
         audit = Audit(store, clock)
         purges = Purges(broker, catalog, clock, holds=store.holds, shared=shards is not None)
-        numbering = Numbering(store.sealer.derived_key(b"numbers"), clock.random_bytes)
-        sessions = Sessions(gate, settings, store.sealer.derived_key(b"console")[:4].hex())
+        key_of = store.sealer.derived_key
         services = Services(
-            broker, catalog, gate, clock, store.sealer, numbering, settings, deliveries, history, cursors, lake,
-            Stats(lake, Recent(lake, broker)), Claims(store, clock), Stages(store, broker, clock), audit, purges,
-            followers, sessions, shards, Proxies(settings.trusted_proxies),
+            broker, catalog, gate, clock, store.sealer, Numbering(key_of(b"numbers"), clock.random_bytes), settings,
+            deliveries, history, cursors, lake, Stats(lake, Recent(lake, broker)), Claims(store, clock),
+            Stages(store, broker, clock), audit, purges, followers,
+            Sessions(gate, settings, key_of(b"console")[:4].hex()), monitor, shards, Proxies(settings.trusted_proxies),
         )  # fmt: skip
         app, links = _app(load_dialects(dialects, settings), services, store, tracing)
-        workers = (
-            timekeeper, pasts, archive, shards, audit, purges,
-            EventFeed(broker, catalog, clock, cursors, holds=store.holds),
-        )  # fmt: skip
+        feed = EventFeed(broker, catalog, clock, cursors, holds=store.holds)
+        workers = (timekeeper, pasts, archive, shards, audit, purges, monitor, feed)
         jobs = [_keep_tokens(gate, clock), *(worker.run() for worker in workers if worker is not None)]
         async with _in_background(*jobs), deliveries.running():
-            yield Node(app=app, services=services, store=store, minted_token=minted, links=links, failing=failing)
+            yield Node(
+                app=app, services=services, store=store, minted_token=minted, links=links, failing=signals.failing
+            )
         await _save_last_minute(gate, audit)
     finally:
         await store.close()
-
-
-def _wakers(
-    arrivals: Arrivals,
-    followers: Followers,
-    timekeeper: Timekeeper,
-    deliveries: Deliveries,
-    failing: "asyncio.Future[str]",
-) -> Wakers:
-    def ready(queue_key: int, count: int) -> None:
-        arrivals.ready(queue_key, count)
-        deliveries.ready(queue_key, count)
-
-    def failed(reason: str) -> None:
-        if not failing.done():
-            failing.set_result(reason)
-
-    return Wakers(ready, followers.journaled, timekeeper.due, deliveries.duties_changed, failed)
 
 
 async def _open_local(archive: Archive | None) -> None:

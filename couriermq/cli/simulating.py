@@ -19,6 +19,7 @@ from couriermq.cli.quantities import show_count
 from couriermq.cli.screen import Screen
 from couriermq.clock import FakeClock, SystemClock
 from couriermq.core.events import Entry
+from couriermq.core.flows import Flows
 from couriermq.core.model import Queue, QueueSettings
 from couriermq.journal import lives
 from couriermq.journal.lives import Lane
@@ -114,6 +115,8 @@ class _Nobody:
     def duties_changed(self) -> None: ...
 
     def failed(self, reason: str) -> None: ...
+
+    def happened(self, flows: Flows) -> None: ...
 
 
 class World(NamedTuple):

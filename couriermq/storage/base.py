@@ -14,6 +14,7 @@ import msgspec
 from couriermq.core.chronicle import Commit
 from couriermq.core.errors import CourierError
 from couriermq.core.events import Entry, Event
+from couriermq.core.flows import Flows
 from couriermq.core.lifecycle.browse import Filter
 from couriermq.core.lifecycle.cursor import Moved
 from couriermq.core.model import (
@@ -69,6 +70,9 @@ class Signals(Protocol):
 
     def failed(self, reason: str) -> None:
         """The store can commit nothing any more and the process has to end; those who wait get Unavailable."""
+
+    def happened(self, flows: Flows) -> None:
+        """What a commit of this node has done, in numbers; an engine that does not tell is counted by its tables."""
 
 
 class Chunk(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from couriermq.journal.followers import Followers
 from couriermq.journal.history import History
 from couriermq.lake.stats import Stats
 from couriermq.lake.tables import Lake
+from couriermq.monitor.monitor import Monitor
 from couriermq.purges import Purges
 from couriermq.stages import Stages
 from couriermq.storage.base import Shards
@@ -45,6 +46,7 @@ class Services(msgspec.Struct, frozen=True):
     purges: Purges
     followers: Followers
     sessions: Sessions
+    monitor: Monitor
     shards: Shards | None = None
     """Only a store that can be divided has them."""
     proxies: Proxies = Proxies()

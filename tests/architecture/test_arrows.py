@@ -60,9 +60,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"core"},
     "permissions": {"config", "journal", "storage.*"},
     "auth": OUR_WORDS | {"config", "web"},
+    "monitor": OUR_WORDS | {"journal", "delivery", "lake"},
     "console": {"core", "config", "auth", "web"},
     "web": OUR_WORDS
-    | {"claims", "console", "purges", "stages", "config", "auth", "telemetry", "delivery", "journal", "lake"},
+    | {
+        "claims",
+        "console",
+        "monitor",
+        "purges",
+        "stages",
+        "config",
+        "auth",
+        "telemetry",
+        "delivery",
+        "journal",
+        "lake",
+    },
     "dialects": {"core", "web"},
     "dialects.*": {
         "core",
@@ -81,11 +94,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "lake",
         "delivery",
         "console",
+        "monitor",
     }
     | {"dialects"},
+    "signals": OUR_WORDS | {"delivery", "journal", "monitor", "upkeep"},
     "server": OUR_WORDS
     | {
         "memory",
+        "signals",
         "claims",
         "purges",
         "stages",
@@ -101,6 +117,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "dialects",
         "dialects.*",
         "console",
+        "monitor",
         "permissions",
     }
     | {"storage.*"},

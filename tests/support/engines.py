@@ -14,6 +14,7 @@ from couriermq.cli import database
 from couriermq.clock import FakeClock, SystemClock
 from couriermq.core.errors import CourierError
 from couriermq.core.events import Event, EventKind
+from couriermq.core.flows import Flows
 from couriermq.core.model import Counters, Draft, Kind, Lease, Message, Queue, QueueSettings, Sent, Settled, Settlement
 from couriermq.core.sharding import Shard
 from couriermq.journal.followers import Followers
@@ -150,6 +151,9 @@ class Rig:
 
     def failed(self, reason: str) -> None:
         self.failure = reason
+
+    def happened(self, flows: Flows) -> None:
+        """Nobody watches here."""
 
     # -- time -------------------------------------------------------------------------------------------------
 

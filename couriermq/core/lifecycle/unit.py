@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from couriermq.core.chronicle import Chronicle, Run, split_rows
+from couriermq.core.flows import Flow, flow_of
 from couriermq.core.lifecycle.rows import ROW_BYTES, ROW_EVENTS, Content, Pack, Single
 from couriermq.core.lifecycle.tally import Figures, Tally
 from couriermq.core.model import Json, Queue
@@ -72,8 +73,8 @@ class Unit:
     """One transaction in the making. A tally that is asked for is written where it has changed."""
 
     __slots__ = (
-        "_before", "_find_tally", "changes", "dues", "events", "kinds", "new_contents", "next_lease", "next_offset",
-        "next_seq", "ready", "taken_bytes", "touched",
+        "_before", "_find_tally", "changes", "dues", "events", "flows", "kinds", "new_contents", "next_lease",
+        "next_offset", "next_seq", "ready", "taken_bytes", "touched",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +95,8 @@ class Unit:
         """By their starts, journal rows that messages of this transaction point to; for the engine to keep at hand."""
         self.kinds: Counter[str] = Counter()
         """How much has happened, by kind of event."""
+        self.flows: dict[Flow, int] = {}
+        """The same by queue, principal and second."""
         self._find_tally = find_tally
         self._before: dict[int, tuple[Figures, int]] = {}
 
@@ -144,6 +147,8 @@ class Unit:
             self.next_offset += count
             for run in part:
                 self.kinds[run.kind] += len(run)
+                flow = flow_of(run)
+                self.flows[flow] = self.flows.get(flow, 0) + len(run)
         self.changes.journal += rows
         self.changes.is_empty = False
         return rows

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from couriermq.core.errors import Unavailable
+from couriermq.core.flows import Flows
 from couriermq.core.model import Queue
 from couriermq.core.receipts import Sealer
 from couriermq.core.sharding import Shard
@@ -149,6 +150,9 @@ class ShardSignals:
 
     def failed(self, reason: str) -> None:
         self._signals.failed(reason)
+
+    def happened(self, flows: Flows) -> None:
+        self._signals.happened(flows)
 
 
 async def quietly(work: Any, failing: str) -> None:

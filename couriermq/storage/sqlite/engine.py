@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from couriermq.core.errors import CourierError, Unavailable
+from couriermq.core.flows import Flows
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.storage.base import Signals
 from couriermq.storage.group_commit import LATER, Turn
@@ -70,6 +71,7 @@ class Engine:
         self._set_aside = set_aside
         self._announced: dict[int, int] = {}
         self._kinds: Counter[str] = Counter()
+        self._flows: list[Flows] = []
 
     def commit(self, orders: Sequence[Work | Joint], turn: Turn) -> tuple[list[object], bool]:
         db, unit = self._db, self._ledger.unit()
@@ -167,6 +169,8 @@ class Engine:
     def _keep(self, unit: Unit) -> None:
         self._ledger.keep(unit)
         self._kinds.update(unit.kinds)
+        if unit.flows:
+            self._flows.append(unit.flows)
         for key, count in unit.ready.items():
             self._announced[key] = self._announced.get(key, 0) + count
         if unit.dues:
@@ -193,6 +197,9 @@ class Engine:
         if self._kinds:
             self.metrics.events.update(self._kinds)
             self._kinds.clear()
+        flows, self._flows = self._flows, []
+        for flow in flows:
+            self._signals.happened(flow)
         self._log.keep_mark()
 
     def failed(self, reason: str) -> None:

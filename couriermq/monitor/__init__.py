@@ -1,0 +1,1 @@
+"""What the console and the command line show of a running server: rates, overviews, live streams, single messages."""

@@ -1,0 +1,33 @@
+"""What watches a running server, put together once."""
+
+from couriermq.broker import Broker
+from couriermq.catalog import Catalog
+from couriermq.clock import Clock
+from couriermq.core.flows import Flows
+from couriermq.monitor.overview import Overview
+from couriermq.monitor.rates import Rates
+from couriermq.monitor.sampler import Sampler
+from couriermq.storage.base import Store
+
+
+class Monitor:
+    """Counts what happens; `run` it as a task. Where nodes share a store it is sampled, because others commit too."""
+
+    def __init__(self, store: Store, broker: Broker, catalog: Catalog, clock: Clock, *, shared: bool) -> None:
+        self.rates = Rates()
+        self._sampler = Sampler(store, broker, catalog, clock, self.rates) if shared else None
+        self.overview = Overview(broker, catalog, clock, self.rates, self.watch)
+
+    def happened(self, flows: Flows) -> None:
+        """A commit of this node."""
+        if self._sampler is None:
+            self.rates.happened(flows)
+
+    def watch(self) -> None:
+        """Somebody looks at rates now."""
+        if self._sampler is not None:
+            self._sampler.watch()
+
+    async def run(self) -> None:
+        if self._sampler is not None:
+            await self._sampler.run()
