@@ -64,7 +64,9 @@ class Stats:
         newer = {queue.name: await self._recent.minutes(queue.id) for queue in queues}
         border = self._recent.border
         if border is not None and first < border.at:
-            sums = await asyncio.to_thread(tables.totals, self._lake, tenant, start=first, end=min(end, border.at))
+            sums = await asyncio.to_thread(
+                tables.totals, self._lake, tenant, queues, start=first, end=min(end, border.at)
+            )
             for name in found.keys() & sums.keys():
                 found[name] |= sums[name]
         for name, minutes in newer.items():
@@ -76,8 +78,8 @@ class Stats:
     def _older(self, queue: Queue, start: int, end: int) -> list[Minute]:
         """The minutes of the tables, the last one before `start` included: what it says still holds there."""
         since = max(start, step_of(queue.created_at))  # before that, the name was another queue's
-        before = tables.last_minute(self._lake, queue.tenant, queue.name, before=since) if since == start else None
-        found = tables.queue_minutes(self._lake, queue.tenant, queue.name, start=since, end=max(end, since))
+        before = tables.last_minute(self._lake, queue, before=since) if since == start else None
+        found = tables.queue_minutes(self._lake, queue, start=since, end=max(end, since))
         return [*([before] if before else []), *found]
 
     def _count(
@@ -91,7 +93,7 @@ class Stats:
 
     def _time(self, queue: Queue, steps: dict[int, Step], end: int, step: int) -> None:
         """Percentiles do not add up, so those of long steps are taken from the messages themselves."""
-        found = tables.latencies(self._lake, queue.tenant, queue.name, start=min(steps, default=0), end=end, step=step)
+        found = tables.latencies(self._lake, queue, start=min(steps, default=0), end=end, step=step)
         for at, quantiles in found.items():
             if at in steps:
                 steps[at].quantiles = quantiles

@@ -27,6 +27,9 @@ EVENTS, MESSAGES, QUEUE_MINUTES = "events", "messages", "queue_minutes"
 LISTENER_MINUTES, DEAD_LETTERS, TENANT_USAGE = "listener_minutes", "dead_letters", "tenant_usage"
 TABLES = (EVENTS, MESSAGES, QUEUE_MINUTES, LISTENER_MINUTES, DEAD_LETTERS, TENANT_USAGE)
 
+QUEUE_ID = "queue_id"
+"""A column that tables of an earlier version may lack, and that is asked for all the same."""
+
 CHECKPOINT = "_checkpoint"
 DELTA_LOG = "_delta_log"
 HIDDEN = ("_", ".")
@@ -133,6 +136,8 @@ def _read(
         return pa.table({name: pa.nulls(0) for name in columns or ()})
     # Columns are only ever added, so the file that was written last has them all.
     schema = pq.read_schema(max(files, key=lambda path: path.stat().st_mtime_ns))
+    if QUEUE_ID not in schema.names:
+        schema = schema.append(pa.field(QUEUE_ID, pa.string()))
     terms = [term for term in (where, within and within.expression(schema)) if term is not None]
     present = [name for name in schema.names if columns is None or name in columns]
     rows = ds.dataset([str(path) for path in files], schema=schema, format="parquet").to_table(

@@ -8,6 +8,7 @@ from couriermq.lake.tables import (
     DEAD_LETTERS,
     LISTENER_MINUTES,
     MESSAGES,
+    QUEUE_ID,
     QUEUE_MINUTES,
     TENANT_USAGE,
     Freshness,
@@ -26,7 +27,7 @@ QUANTILES = (0.5, 0.95, 0.99)
 MOST_QUEUES, MOST_ROWS = 12, 8
 
 Key = tuple[str, str]
-"""A tenant and one of its queues."""
+"""A tenant, and the identity of one of its queues or the id of a listener."""
 
 
 class Span(NamedTuple):
@@ -150,9 +151,17 @@ def _stepped(rows: "pa.Table", instant: str, span: Span) -> "pa.Table":
 
 
 def _minutes(lake: Lake, span: Span) -> "pa.Table":
-    columns = ["tenant", "queue", "minute", *COUNTED, "bytes", "backlog", "oldest_age_ms"]
-    rows = lake.read(QUEUE_MINUTES, columns, within=_within("minute", span))
+    columns = ["tenant", QUEUE_ID, "queue", "minute", *COUNTED, "bytes", "backlog", "oldest_age_ms"]
+    rows = _identified(lake.read(QUEUE_MINUTES, columns, within=_within("minute", span)))
     return _stepped(rows.sort_by("minute"), "minute", span)
+
+
+def _identified(rows: "pa.Table") -> "pa.Table":
+    """The rows with `identity`: the queue's id, which a new name does not change, or its name in older rows."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    return rows.append_column("identity", pc.coalesce(rows[QUEUE_ID].cast(pa.string()), rows["queue"]))
 
 
 def _steps(minutes: "pa.Table", span: Span) -> dict[str, list[float]]:
@@ -166,19 +175,20 @@ def _steps(minutes: "pa.Table", span: Span) -> dict[str, list[float]]:
 
 
 def _last_by_step(minutes: "pa.Table") -> dict[Key, dict[int, int]]:
-    lasts = minutes.group_by(["tenant", "queue", "step"], use_threads=False).aggregate([("backlog", "last")])
+    lasts = minutes.group_by(["tenant", "identity", "step"], use_threads=False).aggregate([("backlog", "last")])
     found: dict[Key, dict[int, int]] = {}
     for row in lasts.to_pylist():
-        found.setdefault((row["tenant"], row["queue"]), {})[row["step"]] = row["backlog_last"]
+        found.setdefault((row["tenant"], row["identity"]), {})[row["step"]] = row["backlog_last"]
     return found
 
 
 def _backlog(lake: Lake, minutes: "pa.Table", span: Span) -> list[float]:
     """Messages in all queues at the end of each step; a queue where nothing happens keeps what it had."""
     before_it = Within("minute", end=span.start)
-    earlier = lake.read(QUEUE_MINUTES, ["tenant", "queue", "minute", "backlog"], within=before_it)
-    before = earlier.sort_by("minute").group_by(["tenant", "queue"], use_threads=False).aggregate([("backlog", "last")])
-    level = {(row["tenant"], row["queue"]): row["backlog_last"] for row in before.to_pylist()}
+    earlier = lake.read(QUEUE_MINUTES, ["tenant", QUEUE_ID, "queue", "minute", "backlog"], within=before_it)
+    queues = _identified(earlier).sort_by("minute").group_by(["tenant", "identity"], use_threads=False)
+    before = queues.aggregate([("backlog", "last")])
+    level = {(row["tenant"], row["identity"]): row["backlog_last"] for row in before.to_pylist()}
     lasts = _last_by_step(minutes)
     backlog = []
     for step in range(len(span.times)):
@@ -190,18 +200,18 @@ def _backlog(lake: Lake, minutes: "pa.Table", span: Span) -> list[float]:
 def _queues(minutes: "pa.Table", span: Span, latencies: dict[Key, float]) -> list[QueueRow]:
     """Busiest first."""
     sums = [(name, "sum") for name in COUNTED]
-    grouped = minutes.group_by(["tenant", "queue"], use_threads=False)
-    rows = grouped.aggregate([*sums, ("backlog", "last"), ("oldest_age_ms", "last")]).to_pylist()
+    grouped = minutes.group_by(["tenant", "identity"], use_threads=False)
+    rows = grouped.aggregate([*sums, ("queue", "last"), ("backlog", "last"), ("oldest_age_ms", "last")]).to_pylist()
     sent = _sent_by_step(minutes, span)
     found = [
         QueueRow(
             row["tenant"],
-            row["queue"],
+            row["queue_last"],
             {name: row[f"{name}_sum"] or 0 for name in COUNTED},
             row["backlog_last"] or 0,
             row["oldest_age_ms_last"] if row["backlog_last"] else None,
-            latencies.get((row["tenant"], row["queue"])),
-            sent[row["tenant"], row["queue"]],
+            latencies.get((row["tenant"], row["identity"])),
+            sent[row["tenant"], row["identity"]],
         )
         for row in rows
     ]
@@ -210,8 +220,8 @@ def _queues(minutes: "pa.Table", span: Span, latencies: dict[Key, float]) -> lis
 
 def _sent_by_step(minutes: "pa.Table", span: Span) -> dict[Key, list[float]]:
     found: dict[Key, list[float]] = {}
-    for row in minutes.group_by(["tenant", "queue", "step"]).aggregate([("sent", "sum")]).to_pylist():
-        steps = found.setdefault((row["tenant"], row["queue"]), [0.0] * len(span.times))
+    for row in minutes.group_by(["tenant", "identity", "step"]).aggregate([("sent", "sum")]).to_pylist():
+        steps = found.setdefault((row["tenant"], row["identity"]), [0.0] * len(span.times))
         steps[row["step"]] = float(row["sent_sum"] or 0)
     return found
 
@@ -222,19 +232,19 @@ def _latencies(
     """From sent to acked: the quantiles of each step and of all, and the second of them of each queue."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    columns = ["tenant", "queue", "settled_at", "time_to_ack_ms"]
+    columns = ["tenant", QUEUE_ID, "queue", "settled_at", "time_to_ack_ms"]
     acked = pc.field("outcome") == "acked"
     rows = lake.read(MESSAGES, columns, where=acked, within=_within("settled_at", span))
     if not rows.num_rows:
         return [None] * len(span.times), {}, None
-    rows = _stepped(rows, "settled_at", span)
+    rows = _stepped(_identified(rows), "settled_at", span)
     digest = ("time_to_ack_ms", "tdigest", pc.TDigestOptions(list(QUANTILES)))
     by_step: list[tuple[float, ...] | None] = [None] * len(span.times)
     for row in rows.group_by("step").aggregate([digest]).to_pylist():
         by_step[row["step"]] = tuple(row["time_to_ack_ms_tdigest"])
     by_queue = {
-        (row["tenant"], row["queue"]): row["time_to_ack_ms_tdigest"][1]
-        for row in rows.group_by(["tenant", "queue"]).aggregate([digest]).to_pylist()
+        (row["tenant"], row["identity"]): row["time_to_ack_ms_tdigest"][1]
+        for row in rows.group_by(["tenant", "identity"]).aggregate([digest]).to_pylist()
     }
     overall = tuple(pc.tdigest(rows.column("time_to_ack_ms"), list(QUANTILES)).to_pylist())
     return by_step, by_queue, overall

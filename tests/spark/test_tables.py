@@ -39,8 +39,10 @@ NEAR = 0.02
 class History:
     """A journal in the making: random, but one that a broker could have written."""
 
-    def __init__(self, draw: Any) -> None:
+    def __init__(self, draw: Any, *, counted: bool = False) -> None:
+        """`counted`: whether events have turns."""
         self.draw = draw
+        self.counted = counted
         self.now = START
         self.events: list[dict[str, Any]] = []
         self.live: dict[int, str] = {}
@@ -81,7 +83,7 @@ class History:
         here = self.live[seq]
         if kind in plain.PASSES:
             target = "~graves" if here.startswith("~") else self.draw(st.sampled_from(QUEUES[:3]))
-            self.note(kind, seq, at=at, detail={"reason": "attempts", "target": target})
+            self.note(kind, seq, at=at, detail=passage(target))
             self.live[seq] = target
         else:
             verdict = {"verdict": "retry", "latency_ms": self.draw(st.integers(0, 99))} if here[0] == "~" else None
@@ -98,13 +100,20 @@ class History:
             "queue_id": f"id-{self.live[seq]}", "queue": self.live[seq], "seq": seq, "message_id": f"m{seq}",
             "attempt": 1, "size": size, "detail": json.dumps(detail) if detail else None,
         }  # fmt: skip
+        if self.counted:
+            before = [event for event in self.events if event["seq"] == seq]
+            values |= {"turn": len(before) + 1, "sent_at": before[0]["at"] if before else values["at"]}
         self.events.append(dict.fromkeys(NAMES) | values)
+
+
+def passage(target: str) -> dict[str, str]:
+    return {"reason": "attempts", "target_id": f"id-{target}", "target": target}
 
 
 @st.composite
 def histories(draw: Any) -> tuple[list[dict[str, Any]], list[int], int]:
     """Events, where batches end, and after which of them the batch is done a second time."""
-    history = History(draw)
+    history = History(draw, counted=draw(st.booleans()))
     for _ in range(draw(st.integers(20, 60))):
         history.step()
     count = len(history.events)
@@ -161,7 +170,7 @@ def minute_rows(lake: Lake) -> dict[tuple[str, str, int], dict[str, Any]]:
     count = f.when(f.col("latency_sketch").isNotNull(), f.kll_sketch_get_n_double("latency_sketch"))
     rows = read(lake, "queue_minutes").select("*", ms("minute").alias("ms"), f.nullif(count, f.lit(0)).alias("n"))
     shown = [row.asDict() for row in rows.drop(*hidden).collect()]
-    found = {(row.pop("tenant"), row.pop("queue"), row.pop("ms")): row for row in shown}
+    found = {(row.pop("tenant"), row.pop("queue_id"), row.pop("ms")): row for row in shown}
     assert len(found) == len(shown)
     return found
 
@@ -228,7 +237,7 @@ def life(*kinds: str, seq: int = 1, queue: str = "orders", start: int = START) -
     history = History(None)
     history.live[seq], history.tenants[seq], history.now = queue, "acme", start
     for kind in kinds:
-        history.note(kind, seq, detail={"reason": "attempts", "target": "graves"} if kind in plain.PASSES else None)
+        history.note(kind, seq, detail=passage("graves") if kind in plain.PASSES else None)
         history.now += 60_000
     return history.events
 

@@ -52,11 +52,11 @@ def read_journal(server: ServerProcess) -> list[dict[str, Any]]:
 
 def minutes_by_day(events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     days: dict[str, list[dict[str, Any]]] = {}
-    for (tenant, queue, minute), row in queue_minutes(events).items():
+    for (tenant, queue_id, minute), row in queue_minutes(events).items():
         taken = row.pop("latencies")
         shares = {f"latency_p{n}_ms": percentile(taken, n / 100) for n in (50, 95, 99)}
         day = f"{datetime.fromtimestamp(minute / 1_000, tz=UTC):%Y-%m-%d}"
-        days.setdefault(day, []).append({"tenant": tenant, "queue": queue, "minute": minute, **row, **shares})
+        days.setdefault(day, []).append({"tenant": tenant, "queue_id": queue_id, "minute": minute, **row, **shares})
     return days
 
 

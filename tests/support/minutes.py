@@ -65,23 +65,27 @@ def messages(events: Iterable[Event]) -> dict[int, Row]:
 
 
 def queue_minutes(events: Iterable[Event]) -> dict[tuple[str, str, int], Row]:
+    """By tenant, id of the queue, and minute."""
     chosen = of_messages(events)
     rows: dict[tuple[str, str, int], Row] = defaultdict(lambda: dict.fromkeys(NAMES, 0))
     for event in chosen:
         minute = event["at"] // MINUTE * MINUTE
-        row = rows[event["tenant"], event["queue"], minute]
+        row = rows[event["tenant"], event["queue_id"], minute]
+        row["queue"] = event["queue"]
         if event["kind"] in COUNTED:
             row[COUNTED[event["kind"]]] += 1
         row["bytes"] += event["size"] if event["kind"] == "sent" else 0
         if event["kind"] in PASSES:
-            rows[event["tenant"], detail(event)["target"], minute]["arrived"] += 1
+            there = rows[event["tenant"], detail(event)["target_id"], minute]
+            there["arrived"] += 1
+            there["queue"] = detail(event)["target"]
     stays = list(_stays(chosen))
     for (tenant, queue, minute), row in rows.items():
         end = minute + MINUTE
-        here = [stay for stay in stays if (stay["tenant"], stay["queue"]) == (tenant, queue)]
-        there = [stay["entered"] for stay in here if stay["entered"] < end <= stay["left"]]
-        row["backlog"] = len(there)
-        row["oldest_age_ms"] = end - min(there) if there else None
+        here = [stay for stay in stays if (stay["tenant"], stay["queue_id"]) == (tenant, queue)]
+        waiting = [stay["entered"] for stay in here if stay["entered"] < end <= stay["left"]]
+        row["backlog"] = len(waiting)
+        row["oldest_age_ms"] = end - min(waiting) if waiting else None
         taken = sorted(s["left"] - s["sent"] for s in here if s["ended"] == "acked" and minute <= s["left"] < end)
         row["latencies"] = taken
     return dict(rows)
@@ -97,8 +101,8 @@ def _stays(events: list[Event]) -> Iterable[Row]:
         if kind in ENDS or kind in PASSES:
             yield present.pop(seq) | {"left": event["at"], "ended": kind, "sent": sent[seq]}
         if kind == "sent" or kind in PASSES:
-            queue = event["queue"] if kind == "sent" else detail(event)["target"]
-            present[seq] = {"tenant": event["tenant"], "queue": queue, "entered": event["at"]}
+            queue = event["queue_id"] if kind == "sent" else detail(event)["target_id"]
+            present[seq] = {"tenant": event["tenant"], "queue_id": queue, "entered": event["at"]}
     for seq, stay in present.items():
         yield stay | {"left": float("inf"), "ended": None, "sent": sent[seq]}
 

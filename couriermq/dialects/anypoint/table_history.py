@@ -36,9 +36,7 @@ class TablePast:
     async def queue(self, queue: Queue, start: int, end: int) -> "QueuePast":
         """From a lease's longest time before `start` on, so that it is known what was leased then."""
         since = max(start - LEASE_MS, queue.created_at - queue.created_at % MINUTE)  # before, the name was another's
-        minutes = await asyncio.to_thread(
-            queue_minutes, self._lake, queue.tenant, queue.name, start=since, end=max(since, end)
-        )
+        minutes = await asyncio.to_thread(queue_minutes, self._lake, queue, start=since, end=max(since, end))
         return QueuePast(minutes)
 
     async def exchange(self, exchange: Exchange, start: int, end: int) -> Sums:

@@ -1,5 +1,6 @@
 """`dead_letters`: one row for each time that a message died, with what had happened to it until then."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -41,17 +42,22 @@ NONE = arrow_schema(SCHEMA, without=["batch", "day"]).empty_table()
 
 
 def deaths(messages: pa.Table, batch: int) -> pa.Table:
-    """Those that the batch brought; `messages` has the rows that it touched."""
+    """Those that the batch brought, or brought something new of; `messages` has the rows that it touched."""
     told = messages.filter(pc.and_(pc.is_valid(messages["history"]), pc.equal(messages["changed_batch"], batch)))
-    rows = [_death(message, step) for message in told.to_pylist() for step in message["history"] if _died(step, batch)]
+    rows = [death for message in told.to_pylist() for death in _deaths(message, batch)]
     return pa.Table.from_pylist(rows, schema=NONE.schema)
 
 
-def _died(step: dict[str, Any], batch: int) -> bool:
-    return bool(step["batch"] == batch and step["kind"] == DEAD)
+def _deaths(message: dict[str, Any], batch: int) -> Iterator[dict[str, Any]]:
+    """What came before a death may come after it, from the journal of another shard."""
+    steps = message["history"]
+    for number, step in enumerate(steps, 1):
+        if step["kind"] == DEAD and any(one["batch"] == batch for one in steps[:number]):
+            yield _death(message, steps[:number])
 
 
-def _death(message: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
+def _death(message: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
+    step = steps[-1]
     return {
         **{name: message[name] for name in ("tenant", "message_id", "seq", "size", "sent_at")},
         "queue": step["queue"],
@@ -59,11 +65,13 @@ def _death(message: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
         "reason": step["reason"] or "unknown",
         "dead_letter_queue": step["target"],
         "attempts": step["attempt"],
-        "history": [one for one in message["history"] if one["offset"] <= step["offset"]],
+        "history": steps,
         "offset": step["offset"],
     }
 
 
 def add(known: pa.Table, fresh: pa.Table, *, batch: int) -> pa.Table:
-    rows = pa.concat_tables([known.select(fresh.column_names), fresh])
+    """What is known of a death already is replaced."""
+    stale = pc.is_in(known["offset"], fresh["offset"].combine_chunks())
+    rows = pa.concat_tables([known.filter(pc.invert(stale)).select(fresh.column_names), fresh])
     return as_rows({**columns_of(rows), "batch": batch}, SCHEMA, without=["day"])

@@ -23,6 +23,8 @@ SCHEMA = struct(
     principal=TEXT,
     body=BYTES,
     detail=TEXT,
+    turn=NUMBER,
+    sent_at=INSTANT,
     batch=NUMBER,
 )
 
@@ -37,8 +39,10 @@ FAILURES = ("released", "lease_expired", "dead_lettered", "discarded")
 def of_journal(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """Events of the journal as the table has them: instants are timestamps."""
     events = pa.Table.from_batches(batches, schema=journal_schema())
-    at = events["at"].cast(pa.timestamp("ms", "UTC"))
-    return events.set_column(events.column_names.index("at"), "at", at).select(schema.names).cast(schema)
+    for name in ("at", "sent_at"):
+        instants = events[name].cast(pa.timestamp("ms", "UTC"))
+        events = events.set_column(events.column_names.index(name), name, instants)
+    return events.select(schema.names).cast(schema)
 
 
 def is_hidden(rows: pa.Table) -> Any:

@@ -13,7 +13,19 @@ BUCKET = 100_000
 """So many messages, one after the other, share a file."""
 LONGEST_HISTORY = 1_000
 
-STEP = struct(offset=NUMBER, at=INSTANT, kind=TEXT, queue=TEXT, attempt=NUMBER, target=TEXT, reason=TEXT, batch=NUMBER)
+STEP = struct(
+    offset=NUMBER,
+    at=INSTANT,
+    kind=TEXT,
+    queue=TEXT,
+    attempt=NUMBER,
+    target=TEXT,
+    reason=TEXT,
+    batch=NUMBER,
+    turn=NUMBER,
+    queue_id=TEXT,
+    target_id=TEXT,
+)
 
 SCHEMA = struct(
     tenant=TEXT,
@@ -38,6 +50,10 @@ SCHEMA = struct(
     offset=NUMBER,
     changed_batch=NUMBER,
     batch=NUMBER,
+    turn=NUMBER,
+    first_turn=NUMBER,
+    last_queue_id=TEXT,
+    settled_batch=NUMBER,
     bucket=NUMBER,
 )
 
@@ -45,7 +61,7 @@ OPEN, DEAD = "open", "dead_lettered"
 WAITING = (OPEN, DEAD)
 """Outcomes of messages that are still in a queue."""
 
-STAY = struct(tenant=TEXT, queue=TEXT, entered_at=INSTANT, left_at=INSTANT, taken_ms=NUMBER)
+STAY = struct(tenant=TEXT, queue_id=TEXT, queue=TEXT, entered_at=INSTANT, left_at=INSTANT, taken_ms=NUMBER)
 
 
 def bucket_of(seqs: Any) -> Any:
@@ -53,26 +69,39 @@ def bucket_of(seqs: Any) -> Any:
 
 
 def stays_ended(rows: pa.Table, batch: int) -> pa.Table:
-    """Each stay in a queue that the batch ended, and how long it took to ack the message, if that is how."""
+    """Each stay in a queue that the batch ended, and how long it took to ack the message, if that is how.
+
+    A stay whose begin the batch brought, after its end, is told once more, without that duration.
+    """
     changed = rows.filter(pc.equal(rows["changed_batch"], batch))
     gone = changed.filter(pc.invert(pc.is_in(changed["outcome"], pa.array(WAITING))))
-    names = {"queue": "last_queue", "left_at": "settled_at", "taken_ms": "time_to_ack_ms"}
-    ended = as_rows({name: gone[names.get(name, name)] for name in STAY.names}, STAY)
+    names = {"queue": "last_queue", "queue_id": "last_queue_id", "left_at": "settled_at"}
+    ends_now = pc.fill_null(pc.equal(gone["settled_batch"], batch), False)
+    taken = pc.if_else(ends_now, gone["time_to_ack_ms"], pa.scalar(None, pa.int64()))
+    columns = {name: gone[names.get(name, name)] for name in STAY.names if name != "taken_ms"}
+    ended = as_rows({**columns, "taken_ms": taken}, STAY)
     return pa.concat_tables([ended, _stays_passed(changed, batch)])
 
 
 def _stays_passed(changed: pa.Table, batch: int) -> pa.Table:
     """A stay that ended by passing on began with the passage before it, or when the message was sent."""
-    told = changed.filter(pc.is_valid(changed["history"])).select(["tenant", "sent_at", "history"])
+    told = changed.filter(pc.is_valid(changed["history"])).select(
+        ["tenant", "queue_id", "sent_at", "first_turn", "history"]
+    )
     stays = [stay for message in told.to_pylist() for stay in _passages(message, batch)]
     return pa.Table.from_pylist(stays, schema=arrow_schema(STAY))
 
 
 def _passages(message: dict[str, Any], batch: int) -> Iterator[dict[str, Any]]:
-    entered_at = message["sent_at"]
+    """A stay is told when its end or its begin is new. Where a passage in between is not known yet, neither is when
+    the stay began."""
+    is_begun = (message["first_turn"] or 0) <= 1
+    entered_at, entered_id, is_new = message["sent_at"] if is_begun else None, message["queue_id"], True
     for step in message["history"]:
         if step["kind"] in PASSES:
-            if step["batch"] == batch:
-                facts = {"queue": step["queue"], "entered_at": entered_at, "left_at": step["at"]}
-                yield {"tenant": message["tenant"], **facts, "taken_ms": None}
-            entered_at = step["at"]
+            if step["batch"] == batch or is_new:
+                is_here = None in (entered_id, step["queue_id"]) or entered_id == step["queue_id"]
+                began = entered_at if is_here else None
+                facts = {"queue_id": step["queue_id"], "queue": step["queue"], "entered_at": began}
+                yield {"tenant": message["tenant"], **facts, "left_at": step["at"], "taken_ms": None}
+            entered_at, entered_id, is_new = step["at"], step["target_id"], step["batch"] == batch

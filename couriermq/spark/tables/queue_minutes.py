@@ -58,22 +58,28 @@ SCHEMA = struct(
     **latency.COLUMNS,
     left_oldest_at=INSTANT,
     batch=NUMBER,
+    queue_id=TEXT,
     day=TEXT,
     hour=TEXT,
 )
-KEY = ("tenant", "queue", "minute")
+KEY = ("tenant", "queue_id", "queue", "minute")
+NAMED_AT = "last_at"
+"""When something last happened under the name of a row: of several names in a minute the last one is shown."""
 
 
 def count(tally: pa.Table) -> pa.Table:
     """What happened in each queue and minute; a message that passes on counts in both queues."""
     seen = tally.filter(pc.and_not(pc.is_valid(tally["bucket"]), is_hidden(tally)))
     counted = {name: sum_of(seen["count"], kind_in(seen, *kinds)) for name, kinds in COUNTS.items()}
-    here = {**{name: seen[name] for name in KEY}, **counted, "bytes": sum_of(seen["bytes"], kind_in(seen, "sent"))}
+    here = {**{name: seen[name] for name in (*KEY, NAMED_AT)}, **counted}
+    here["bytes"] = sum_of(seen["bytes"], kind_in(seen, "sent"))
     passed = seen.filter(pc.is_valid(seen["target"]))
     there = {
         "tenant": passed["tenant"],
+        "queue_id": passed["target_id"],
         "queue": passed["target"],
         "minute": passed["minute"],
+        NAMED_AT: passed[NAMED_AT],
         ARRIVED: passed["count"],
     }
     return pa.concat_tables([pa.table(here), pa.table(there)], promote_options="default")
@@ -89,13 +95,35 @@ def leave(stays: pa.Table) -> pa.Table:
 
 def add(known: pa.Table, counted: pa.Table, left: pa.Table) -> pa.Table:
     """All that is known of each minute, with what is new added to it."""
-    parts = pa.concat_tables(
-        [known.select([*KEY, *ADDED, LEFT_SINCE, SKETCH]), counted, left], promote_options="default"
-    )
-    rows = group(parts, KEY, {**dict.fromkeys(ADDED, "sum"), LEFT_SINCE: "min", SKETCH: "list"})
+    older = known.select([*KEY, *ADDED, LEFT_SINCE, SKETCH])
+    parts = pa.concat_tables([older, left, counted.sort_by(NAMED_AT)], promote_options="default")
+    parts = parts.append_column("identity", identities(parts, ids_of(parts)))
+    names = {"queue_id": "last", "queue": "last"}
+    how = {**names, **dict.fromkeys(ADDED, "sum"), LEFT_SINCE: "min", SKETCH: "list"}
+    rows = group(parts, ("tenant", "identity", "minute"), how)
     sums = {name: pc.fill_null(rows[name], 0) for name in ADDED}
     merged = latency.merged(rows[SKETCH].combine_chunks())
     return pa.table({**{name: rows[name] for name in (*KEY, LEFT_SINCE)}, **sums, SKETCH: merged})
+
+
+Ids = dict[tuple[str, str], str]
+
+
+def ids_of(*tables: pa.Table) -> Ids:
+    """The id that goes with a tenant's queue name, as far as rows tell it."""
+    found: Ids = {}
+    for rows in tables:
+        told = rows.filter(pc.is_valid(rows["queue_id"])).group_by(["tenant", "queue", "queue_id"]).aggregate([])
+        found |= {(one["tenant"], one["queue"]): one["queue_id"] for one in told.to_pylist()}
+    return found
+
+
+def identities(rows: pa.Table, ids: Ids) -> pa.ChunkedArray:
+    """Which queue each row is about: by its id, or by its name in rows that an earlier version wrote."""
+    if not rows["queue_id"].null_count:
+        return rows["queue_id"]
+    names = zip(rows["tenant"].to_pylist(), rows["queue"].to_pylist(), strict=True)
+    return pc.coalesce(rows["queue_id"], pa.array((ids.get(name, name[1]) for name in names), pa.string()))
 
 
 def complete(minutes: pa.Table, waiting: pa.Table, *, batch: int) -> pa.Table:
@@ -105,7 +133,10 @@ def complete(minutes: pa.Table, waiting: pa.Table, *, batch: int) -> pa.Table:
     In the same way the oldest message at a minute's end is the one that came first of those that are there now and
     those that left later, if it had come by then.
     """
-    newest_first = [("tenant", "ascending"), ("queue", "ascending"), ("minute", "descending")]
+    ids = ids_of(minutes, waiting)
+    minutes = minutes.append_column("identity", identities(minutes, ids))
+    waiting = waiting.append_column("identity", identities(waiting, ids))
+    newest_first = [("tenant", "ascending"), ("identity", "ascending"), ("minute", "descending")]
     rows = minutes.sort_by(newest_first).combine_chunks()
     change = sum(rows[name].to_numpy() for name in ENTERED) - sum(rows[name].to_numpy() for name in LEFT)
     left_since = instants(rows[LEFT_SINCE])
@@ -121,9 +152,13 @@ def complete(minutes: pa.Table, waiting: pa.Table, *, batch: int) -> pa.Table:
 
 def _queues(rows: pa.Table, waiting: pa.Table) -> Iterator[tuple[int, int, int, int]]:
     """Where each queue's rows are, how many messages wait in it, and since when the first of them."""
-    now = {(one["tenant"], one["queue"]): one["waiting"] for one in waiting.to_pylist()}
-    oldest = dict(zip(now, instants(waiting["waiting_since"]), strict=True))
-    names = list(zip(rows["tenant"].to_pylist(), rows["queue"].to_pylist(), strict=True))
+    now: dict[tuple[str, str], int] = {}
+    oldest: dict[tuple[str, str], int] = {}
+    for one, since in zip(waiting.to_pylist(), instants(waiting["waiting_since"]), strict=True):
+        name = one["tenant"], one["identity"]
+        now[name] = now.get(name, 0) + one["waiting"]
+        oldest[name] = min(oldest.get(name, NEVER), int(since))
+    names = list(zip(rows["tenant"].to_pylist(), rows["identity"].to_pylist(), strict=True))
     start = 0
     for name, mine in groupby(names):
         stop = start + sum(1 for _ in mine)

@@ -16,20 +16,23 @@ from couriermq.spark.tables.listener_minutes import ENDS as ATTEMPT_ENDS
 from couriermq.spark.tables.messages import bucket_of
 from couriermq.spark.tables.tenant_usage import PUBLISHED, REQUESTS
 
-KEY = ("tenant", "queue", "minute", "kind", "bucket", "target", "verdict", "latency_ms")
+KEY = ("tenant", "queue_id", "queue", "minute", "kind", "bucket", "target_id", "target", "verdict", "latency_ms")
 SUMS = ("count", "bytes", "units", "copies")
 SCHEMA = struct(
     tenant=TEXT,
+    queue_id=TEXT,
     queue=TEXT,
     minute=INSTANT,
     kind=TEXT,
     bucket=NUMBER,
+    target_id=TEXT,
     target=TEXT,
     verdict=TEXT,
     latency_ms=NUMBER,
     **dict.fromkeys(SUMS, NUMBER),
+    last_at=INSTANT,
 )
-COLUMNS = ("kind", "at", "tenant", "queue", "seq", "size", "detail")
+COLUMNS = ("kind", "at", "tenant", "queue_id", "queue", "seq", "size", "detail")
 """Of the events, what is looked at."""
 
 
@@ -39,6 +42,7 @@ def count(events: pa.Table) -> pa.Table:
     told = _told(events)
     keys = {
         "tenant": events["tenant"],
+        "queue_id": events["queue_id"],
         "queue": events["queue"],
         "minute": minutes_of(events["at"]),
         "kind": events["kind"],
@@ -46,8 +50,8 @@ def count(events: pa.Table) -> pa.Table:
     }
     size = pc.fill_null(events["size"], 0)
     sums = {"count": pa.repeat(pa.scalar(1, pa.int64()), len(events)), "bytes": size, "units": _units(size)}
-    rows = pa.table({**keys, **told, **sums}).filter(pc.invert(told["untried"]))
-    return group(rows, KEY, dict.fromkeys(SUMS, "sum"))
+    rows = pa.table({**keys, **told, **sums, "last_at": events["at"]}).filter(pc.invert(told["untried"]))
+    return group(rows, KEY, {**dict.fromkeys(SUMS, "sum"), "last_at": "max"})
 
 
 def _chosen(events: pa.Table) -> pa.Table:
@@ -67,6 +71,7 @@ def _told(events: pa.Table) -> dict[str, pa.Array]:
     details = [json.loads(row["detail"]) if row["detail"] else {} for row in rows]
     delivered = [(row["queue"] or "").startswith(HIDDEN) for row in rows]
     found = {
+        "target_id": pa.array((one.get("target_id") for one in details), pa.string()),
         "target": pa.array((one.get("target") for one in details), pa.string()),
         "verdict": pa.array(
             (one.get("verdict", "unknown") if mine else None for one, mine in zip(details, delivered, strict=True)),

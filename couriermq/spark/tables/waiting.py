@@ -12,14 +12,23 @@ from couriermq.spark.tables.messages import WAITING
 SHELF = 1_000
 """So many buckets share a file."""
 
-SCHEMA = struct(tenant=TEXT, queue=TEXT, bucket=NUMBER, count=NUMBER, oldest_at=INSTANT, batch=NUMBER, shelf=NUMBER)
+SCHEMA = struct(
+    tenant=TEXT,
+    queue=TEXT,
+    bucket=NUMBER,
+    count=NUMBER,
+    oldest_at=INSTANT,
+    batch=NUMBER,
+    queue_id=TEXT,
+    shelf=NUMBER,
+)
 
 
 def count(messages: pa.Table, bucket: int) -> pa.Table:
     """What waits of a bucket, of which `messages` has all rows."""
     present = messages.filter(pc.is_in(messages["outcome"], pa.array(WAITING)))
-    rows = group(present, ("tenant", "last_queue"), {"seq": "count", "entered_at": "min"})
-    named = rows.rename_columns(["tenant", "queue", "count", "oldest_at"])
+    rows = group(present, ("tenant", "last_queue_id", "last_queue"), {"seq": "count", "entered_at": "min"})
+    named = rows.rename_columns(["tenant", "queue_id", "queue", "count", "oldest_at"])
     return as_rows({**columns_of(named), "bucket": bucket}, SCHEMA, without=["batch", "shelf"])
 
 
@@ -31,5 +40,6 @@ def add(known: pa.Table, counted: pa.Table, buckets: Iterable[int], *, batch: in
 
 
 def by_queue(rows: pa.Table) -> pa.Table:
-    grouped = group(rows, ("tenant", "queue"), {"count": "sum", "oldest_at": "min"})
-    return grouped.rename_columns(["tenant", "queue", "waiting", "waiting_since"])
+    """By id and name: a queue may have had several names, and older rows have no id."""
+    grouped = group(rows, ("tenant", "queue_id", "queue"), {"count": "sum", "oldest_at": "min"})
+    return grouped.rename_columns(["tenant", "queue_id", "queue", "waiting", "waiting_since"])
