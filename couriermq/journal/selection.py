@@ -29,10 +29,21 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Whether events that bring a message into one of `queues` from another queue are among them; not for columns."""
     bodies: bool = True
     """Whether the reader wants the bodies of sent messages; a reader of columns leaves out the column instead."""
+    principal: str | None = None
+    message_id: str | None = None
+    seq: int | None = None
+    """These three are not for columns, either."""
 
     @property
     def is_all(self) -> bool:
-        return self.tenant is None and not self.queues and not self.kinds and self.view is None and self.bodies
+        return (
+            self.tenant is None and not self.queues and not self.kinds and self.view is None and self.bodies
+            and not self._is_about_one
+        )  # fmt: skip
+
+    @property
+    def _is_about_one(self) -> bool:
+        return self.principal is not None or self.message_id is not None or self.seq is not None
 
     def choose(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """The entries that are asked for, each as the reader may see it."""
@@ -49,6 +60,14 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             and (self._shows_audit or event.kind not in AUDIT_KINDS)
             and (not self.kinds or event.kind in self.kinds)
             and (not self.queues or self._is_about(event.queue_id, event.queue) or self._arrives(event))
+            and (not self._is_about_one or self._is_of(event))
+        )
+
+    def _is_of(self, event: Event) -> bool:
+        return (
+            (self.principal is None or event.principal == self.principal)
+            and (self.message_id is None or event.message_id == self.message_id)
+            and (self.seq is None or event.seq == self.seq)
         )
 
     def _is_about(self, queue_id: str | None, queue: str | None) -> bool:

@@ -4,14 +4,16 @@ Root reads by offset. A tenant reads by positions that it cannot count with, and
 by the number of its own events: what other tenants do shows nowhere.
 """
 
+from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from couriermq.core.errors import Forbidden, Invalid, OffsetGone, TenantNotFound
+from couriermq.core.events import Entry
 from couriermq.core.hex_ids import id_of
-from couriermq.core.limits import Room
+from couriermq.core.limits import RESPONSE_BYTES, Room
 from couriermq.core.model import Action
 from couriermq.core.shards import shard_of
 from couriermq.dialects.native import limits
@@ -26,6 +28,7 @@ from couriermq.journal.tenant_view import show_entries
 from couriermq.web.call import Call, Header, Reply
 from couriermq.web.errors import NotAcceptable
 
+JSON_ONLY = ("arrivals", "bodies", "wait_ms", "principal", "message", "seq", "order", "max_bytes")
 NEXT = "courier-next"
 FIRST = "courier-first"
 
@@ -41,6 +44,7 @@ class Reading(msgspec.Struct, frozen=True):
     goal: int
     limit: int
     selection: Selection
+    max_bytes: int = RESPONSE_BYTES
 
 
 async def read_journal(call: Call) -> Reply:
@@ -93,18 +97,26 @@ async def plan_reading(call: Call) -> Reply:
 async def read_events(call: Call) -> Reply:
     query = read_query(call, wire.EventsQuery)
     selection = msgspec.structs.replace(
-        _selection(call, query, _tenant_of(call, query.tenant)), arrivals=query.arrivals, bodies=query.bodies
+        _selection(call, query, _tenant_of(call, query.tenant)),
+        arrivals=query.arrivals,
+        bodies=query.bodies,
+        principal=query.principal,
+        message_id=query.message,
+        seq=None if query.seq is None else call.numbers.true_seq(query.seq) or 0,
     )
     as_arrow = _wants_arrow(call, query)
     columns = _columns(query, as_arrow=as_arrow)
     most = limits.ARROW_EVENT_COUNT if as_arrow else limits.JSON_EVENT_COUNT
     if query.limit > most:
         raise Invalid(f"limit is {query.limit}; choose from 1 to {most} for this format", field="limit")
+    if as_arrow:
+        _check_json_only(query)
+    elif query.order == "newest":
+        return ok(await _newest(call, query, selection))
     if call.numbers.is_plain:
         reading = await _reading(call, query, selection, limit=query.limit, scan_count=query.limit)
         if not as_arrow:
             return ok(await _awaited(call, query, reading))
-        _check_json_only(query)
         if columns is None and _takes_parquet(call, query) and (file := await _segment(call, reading)) is not None:
             return file
         return _stream(call, reading, columns)
@@ -112,7 +124,6 @@ async def read_events(call: Call) -> Reply:
     reading = await _reading(call, query, selection, limit=query.limit, scan_count=scan_count)
     if not as_arrow:
         return ok(await _awaited(call, query, reading))
-    _check_json_only(query)
     return _tenant_stream(call, reading, columns)
 
 
@@ -133,7 +144,7 @@ async def _awaited(call: Call, query: wire.EventsQuery, reading: Reading) -> wir
         part = await reading_of(
             call, reading.selection, start=reached, stop=stop, limit=query.limit, scan_count=scan_count
         )
-        page, reached = await _found(call, part)
+        page, reached = await _found(call, msgspec.structs.replace(part, max_bytes=query.max_bytes))
         return bool(page.events) or (end is not None and reached >= end)
 
     await call.services.followers.wait(look, wait_ms=query.wait_ms, tenant=call.principal.tenant)
@@ -141,9 +152,34 @@ async def _awaited(call: Call, query: wire.EventsQuery, reading: Reading) -> wir
 
 
 def _check_json_only(query: wire.EventsQuery) -> None:
-    for field, given in (("arrivals", query.arrivals), ("bodies", not query.bodies), ("wait_ms", query.wait_ms)):
-        if given:
+    default = wire.EventsQuery()
+    for field in JSON_ONLY:
+        if getattr(query, field) != getattr(default, field):
             raise Invalid(f"{field} is for JSON; leave it out of a request for Arrow", field=field)
+
+
+async def _newest(call: Call, query: wire.EventsQuery, selection: Selection) -> wire.EventPage:
+    """The newest events before `to` first; `next` goes into `to`, and at the end there is nothing older to look at."""
+    if query.wait_ms:
+        raise Invalid("wait_ms is for reading forwards; leave it out with order=newest", field="wait_ms")
+    reading = await _reading(call, query, selection, limit=query.limit, scan_count=limits.NUMBER)
+    events: list[msgspec.Raw] = []
+    floor, stop, room = max(reading.start, reading.goal - limits.JSON_SCAN_COUNT), reading.goal, Room(query.max_bytes)
+    while stop > floor:
+        begin = max(floor, stop - limits.BATCH_EVENT_COUNT)
+        found = [one async for some, _ in _chosen(call, selection, begin, stop) for one in some]
+        for entry, shown in zip(reversed(found), reversed(show_entries(found, call.numbers)), strict=True):
+            written = encode(wire.write_event(shown))
+            if len(events) == reading.limit or not room.takes(len(written)):
+                return wire.EventPage(events, call.numbers.position(stop), False)
+            events.append(msgspec.Raw(written))
+            stop = entry.offset
+        stop = begin
+    return wire.EventPage(events, call.numbers.position(stop), stop <= reading.start)
+
+
+def _chosen(call: Call, selection: Selection, start: int, stop: int) -> AsyncIterator[tuple[Sequence[Entry], int]]:
+    return scan.chosen(call.services.history, selection, start=start, stop=stop, chunk=limits.BATCH_EVENT_COUNT)
 
 
 def _stream(call: Call, reading: Reading, columns: list[str] | None) -> Reply:
@@ -226,7 +262,9 @@ def _wants_arrow(call: Call, query: wire.EventsQuery) -> bool:
 
 async def _reading(call: Call, query: wire.RangeQuery, selection: Selection, *, limit: int, scan_count: int) -> Reading:
     start, stop = _asked(call, query.start, field="from"), _asked(call, query.stop, field="to")
-    return await reading_of(call, selection, start=start, stop=stop, limit=limit, scan_count=scan_count)
+    reading = await reading_of(call, selection, start=start, stop=stop, limit=limit, scan_count=scan_count)
+    most = query.max_bytes if isinstance(query, wire.EventsQuery) else RESPONSE_BYTES
+    return msgspec.structs.replace(reading, max_bytes=most)
 
 
 async def reading_of(
@@ -259,7 +297,7 @@ async def page_of(call: Call, reading: Reading) -> wire.EventPage:
 async def _found(call: Call, reading: Reading) -> tuple[wire.EventPage, int]:
     """The page of a reading, and the offset that it reaches."""
     events: list[msgspec.Raw] = []
-    room, numbers, reached = Room(), call.numbers, reading.start
+    room, numbers, reached = Room(reading.max_bytes), call.numbers, reading.start
     async for found, looked_until in scan.chosen(
         call.services.history, reading.selection, start=reading.start, stop=reading.stop, chunk=limits.BATCH_EVENT_COUNT
     ):
@@ -309,8 +347,9 @@ OPERATIONS = (
         " read on from `next` until `at_end` is true, which it never is for a tenant's page that is full."
         " Bodies, attributes and the URLs of listeners are left out of"
         " queues that the caller may not browse, and the scopes of credentials unless it may manage the tenant. `queue`"
-        " (a name or an id) and `kind` choose among the events and may be given again; `columns` names the columns of"
-        " an Arrow stream, with commas between them. Where an Arrow stream ends, root finds in `Courier-Next`."
+        " (a name or an id) and `kind` choose among the events and may be given again, `principal`, `message` and `seq`"
+        " choose too; with `order=newest` the newest come first and `next` goes into `to`. `columns` names the columns"
+        " of an Arrow stream, with commas between them. Where an Arrow stream ends, root finds in `Courier-Next`."
         " For any other caller each record batch has the key `courier-next` in its custom metadata, the position after"
         " it; the last batch, which has no rows, also has `courier-at-end`, true or false. Root may accept Parquet"
         " beside Arrow: where most of a large segment of the archive is asked for, all columns and all events, the"

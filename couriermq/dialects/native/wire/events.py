@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from couriermq.core.events import Entry
-from couriermq.core.limits import WAIT_MS
+from couriermq.core.limits import RESPONSE_BYTES, WAIT_MS
 from couriermq.core.model import Json
 from couriermq.core.surrogates import json_attributes
 from couriermq.dialects.native import limits
@@ -66,7 +66,12 @@ class EventsQuery(RangeQuery):
     arrivals: bool = False
     bodies: bool = True
     wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS)] = 0
-    """These three are for JSON only."""
+    principal: str | None = None
+    message: str | None = None
+    seq: Annotated[int, Meta(ge=0, le=limits.NUMBER)] | None = None
+    order: Literal["oldest", "newest"] = "oldest"
+    max_bytes: Annotated[int, Meta(ge=1, le=RESPONSE_BYTES)] = RESPONSE_BYTES
+    """From `arrivals` on they are for JSON only."""
 
 
 class AuditQuery(Order, rename={"start": "from", "kinds": "kind"}):
