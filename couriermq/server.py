@@ -140,7 +140,7 @@ async def running(
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
     deliveries = _deliveries(settings, broker, catalog, clock, store)
 
-    monitor = Monitor(store, broker, catalog, clock, shared=not isinstance(store, SqliteStore))
+    monitor = _monitor(settings, store, broker, catalog, clock)
     signals = NodeSignals(arrivals, followers, timekeeper, deliveries, monitor)
     await store.open(directory=catalog, signals=signals)
     try:
@@ -171,6 +171,11 @@ async def running(
         await _save_last_minute(gate, audit)
     finally:
         await store.close()
+
+
+def _monitor(settings: Settings, store: "Engine", broker: Broker, catalog: Catalog, clock: Clock) -> Monitor:
+    is_shared = not isinstance(store, SqliteStore)
+    return Monitor(store, broker, catalog, clock, shared=is_shared, streams=settings.console_streams)
 
 
 async def _open_local(archive: Archive | None) -> None:
@@ -438,6 +443,7 @@ def _begin_to_stop(node: Node) -> None:
     node.store.resign()
     node.services.broker.stop_waiting()
     node.services.followers.close()
+    node.services.monitor.close()
     node.services.purges.stop()
 
 

@@ -1,5 +1,7 @@
 """What watches a running server, put together once."""
 
+import asyncio
+
 from couriermq.broker import Broker
 from couriermq.catalog import Catalog
 from couriermq.clock import Clock
@@ -7,15 +9,19 @@ from couriermq.core.flows import Flows
 from couriermq.monitor.overview import Overview
 from couriermq.monitor.rates import Rates
 from couriermq.monitor.sampler import Sampler
+from couriermq.monitor.streams import Streams
 from couriermq.storage.base import Store
 
 
 class Monitor:
     """Counts what happens; `run` it as a task. Where nodes share a store it is sampled, because others commit too."""
 
-    def __init__(self, store: Store, broker: Broker, catalog: Catalog, clock: Clock, *, shared: bool) -> None:
+    def __init__(
+        self, store: Store, broker: Broker, catalog: Catalog, clock: Clock, *, shared: bool, streams: int
+    ) -> None:
         self.rates = Rates()
         self._sampler = Sampler(store, broker, catalog, clock, self.rates) if shared else None
+        self.streams = Streams(clock, streams)
         self.overview = Overview(broker, catalog, clock, self.rates, self.watch)
 
     def happened(self, flows: Flows) -> None:
@@ -29,5 +35,11 @@ class Monitor:
             self._sampler.watch()
 
     async def run(self) -> None:
-        if self._sampler is not None:
-            await self._sampler.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.streams.run())
+            if self._sampler is not None:
+                tasks.create_task(self._sampler.run())
+
+    def close(self) -> None:
+        """End live streams: the server is going down."""
+        self.streams.close()

@@ -1,7 +1,7 @@
 """Why queues are stuck."""
 
 from couriermq.core.errors import QueueNotFound, TenantNotFound
-from couriermq.core.model import Action
+from couriermq.core.model import Action, Tenant
 from couriermq.diagnosing import Diagnosing
 from couriermq.dialects.native.access import part_of_tenant, queue_for, visible
 from couriermq.dialects.native.operations import QUEUE, TENANT, Operation, ok
@@ -17,11 +17,15 @@ async def diagnose_queue(call: Call) -> Reply:
 
 
 async def diagnose_tenant(call: Call) -> Reply:
-    tenant = part_of_tenant(call, Action.STATS)
+    return ok(await diagnosis_of_tenant(call, part_of_tenant(call, Action.STATS)))
+
+
+async def diagnosis_of_tenant(call: Call, tenant: Tenant) -> wire.Diagnosis:
+    """The findings about all queues that the caller may read the stats of."""
     queues = visible(call.principal, call.services.catalog.queues(tenant.id), Action.STATS)
     found = await _diagnosing(call).of_queues(queues)
     written = [wire.write_finding(finding, queue, call.numbers) for queue, finding in found]
-    return ok(wire.Diagnosis(at=call.services.clock.now(), findings=written))
+    return wire.Diagnosis(at=call.services.clock.now(), findings=written)
 
 
 def _diagnosing(call: Call) -> Diagnosing:

@@ -304,3 +304,58 @@ async def test_a_json_page_ends_before_the_event_that_does_not_fit_and_next_goes
         start = page["next"]
     assert [len(some) for some in offsets] == [1, 1, 1]
     assert sorted({offset for some in offsets for offset in some}) == [offset for some in offsets for offset in some]
+
+
+# -- choosing -------------------------------------------------------------------------------------------------
+
+
+async def page_of(tenant: Tenant, query: str) -> dict[str, Any]:
+    page: dict[str, Any] = await tenant.ask("GET", f"{PREFIX}/journal/events?{query}")
+    return page
+
+
+async def test_events_are_chosen_by_principal_message_and_seq(root: Tenant) -> None:
+    orders = await root.queue("orders")
+    other = await root.with_scopes(("send", ["*"]), ("stats", ["*"]))
+    await orders.send(id="one")
+    await orders.of(other).send(id="two")
+    await orders.receive(limit=2)
+    by_message = await page_of(root, "message=two")
+    assert [event["kind"] for event in by_message["events"]] == ["sent", "received"]
+    sender = by_message["events"][0]["principal"]
+    assert {event["message_id"] for event in (await page_of(root, f"principal={sender}"))["events"]} == {"two"}
+    for tenant in (root, other):
+        seq = (await page_of(tenant, "message=one&kind=sent"))["events"][0]["seq"]
+        found = await page_of(tenant, f"seq={seq}")
+        assert [event["message_id"] for event in found["events"]] == ["one", "one"]
+
+
+async def test_the_newest_events_can_come_first(root: Tenant) -> None:
+    orders = await root.queue("orders")
+    for number in range(5):
+        await orders.send(id=str(number))
+    limited = await root.with_scopes(("stats", ["*"]))
+    for tenant in (root, limited):
+        first = await page_of(tenant, "order=newest&kind=sent&limit=3")
+        assert [event["message_id"] for event in first["events"]] == ["4", "3", "2"]
+        assert first["at_end"] is False
+        rest = await page_of(tenant, f"order=newest&kind=sent&limit=3&to={first['next']}")
+        assert [event["message_id"] for event in rest["events"]] == ["1", "0"]
+        assert rest["at_end"] is True
+        assert (await tenant.refused("GET", f"{PREFIX}/journal/events?order=newest&wait_ms=5"))["field"] == "wait_ms"
+
+
+async def test_a_page_of_events_can_be_limited_in_bytes(root: Tenant) -> None:
+    orders = await root.queue("orders")
+    for _ in range(3):
+        await orders.send("x" * 1_000)
+    for order in ("oldest", "newest"):
+        page = await page_of(root, f"kind=sent&max_bytes=3000&order={order}")
+        assert len(page["events"]) == 1
+        assert page["at_end"] is False
+
+
+@pytest.mark.parametrize("query", ["principal=x", "message=x", "seq=1", "order=newest", "max_bytes=5"])
+async def test_choices_that_columns_do_not_know_are_refused_for_arrow(root: Tenant, query: str) -> None:
+    refused = await root.refused("GET", f"{PREFIX}/journal/events?format=arrow&{query}")
+    assert refused["field"] == query.partition("=")[0]
