@@ -431,17 +431,17 @@ class Broker:
 
     # -- journal ----------------------------------------------------------------------------------------------
 
-    async def spans(self) -> list[Span]:
-        """Which offsets of the journal can be read, of each shard."""
+    async def spans(self) -> dict[int, Span]:
+        """Which offsets of the journal can be read, of each lane."""
         return await self._history.spans()
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         """Events in order from offset `start`; raises OffsetGone for what was trimmed."""
         return await self._history.read_events(start=start, limit=limit)
 
-    async def offset_at(self, at: int, shard: int = 0) -> int:
-        """The offset of a shard's first event of that instant or later; its next offset when there is none."""
-        return await self._history.offset_at(at, shard)
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        """The offset of each lane's first event of that instant or later; its next offset when there is none."""
+        return await self._history.offsets_at(at)
 
     def stop_waiting(self) -> None:
         """Answer every waiting receiver now, with what there is: the server is going down."""
@@ -455,11 +455,11 @@ class _Journals:
         self._store = store
         self.read_events = store.read_events
 
-    async def spans(self) -> list[Span]:
-        return [await journal.span() for journal in self._store.journals()]
+    async def spans(self) -> dict[int, Span]:
+        return {lane: span for journal in self._store.journals() for lane, span in (await journal.spans()).items()}
 
-    async def offset_at(self, at: int, shard: int = 0) -> int:
-        return await self._store.journals()[shard].offset_at(at)
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        return {lane: found for log in self._store.journals() for lane, found in (await log.offsets_at(at)).items()}
 
 
 class _Counted(NamedTuple):

@@ -134,7 +134,7 @@ async def running(
     catalog.leave_to(CURSOR, cursors.learn)
     timekeeper = _timekeeper(settings, store, clock, cursors)
     archiving = _archiving(settings, clock, cursors) if _archives(settings, store) else None
-    archive = archiving(store, 0) if archiving is not None else None
+    archive = archiving(store) if archiving is not None else None
     history = History(Past(store, archive))
     pasts = Pasts(store, history, clock, archiving)
     broker = (tracing.broker if tracing else Broker)(store, catalog, clock, arrivals, history=history)
@@ -295,8 +295,8 @@ def _archiving(settings: Settings, clock: Clock, cursors: Cursors) -> Archiving:
     )
     place = place_of(settings.archive) if settings.archive else LocalPlace(settings.data / ARCHIVE)
 
-    def archive(log: ShardLog, shard: int) -> Archive:
-        return Archive(log, clock, place, limits, held=partial(cursors.lowest, shard))
+    def archive(log: ShardLog) -> Archive:
+        return Archive(log, clock, place, limits, held=cursors.lowest)
 
     return archive
 

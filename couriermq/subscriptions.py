@@ -21,11 +21,11 @@ from couriermq.core.duties import UPKEEP
 from couriermq.core.errors import CourierError, CursorNotFound, OffsetGone, StorageExceeded
 from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.hex_ids import hex_of, queue_hex, tenant_hex
+from couriermq.core.lanes import lane_of
 from couriermq.core.limits import BATCH_COUNT
 from couriermq.core.model import SECOND, Draft, Json, Queue, Record
-from couriermq.core.shards import first_of, shard_of
 from couriermq.journal.cursors import Cursors
-from couriermq.journal.merging import forwards
+from couriermq.journal.merging import Places, forwards
 
 RECORD = "cloudflare.subscription"
 SOURCE = "queues"
@@ -73,8 +73,8 @@ class EventFeed:
         self._clock = clock
         self._cursors = cursors
         self._holds = holds
-        self._places: list[int] = []
-        """The next offset of each shard; empty until the feed has found its place."""
+        self._places: Places = {}
+        """The next offset of each lane; empty until the feed has found its place."""
         self._saved_at = 0
         self._begun: set[str] = set()
         """Subscriptions whose beginning was read: what follows in the same millisecond is theirs."""
@@ -103,7 +103,7 @@ class EventFeed:
                     await self._save()
         except OffsetGone:
             log.warning("events were forgotten before event subscriptions got them")
-            self._places = [span.oldest for span in await self._broker.spans()]
+            self._places = {lane: span.oldest for lane, span in (await self._broker.spans()).items()}
 
     def _subscribed(self) -> list[tuple[Record, Subscription]]:
         records = [record for tenant in self._catalog.tenants() for record in self._catalog.records(RECORD, tenant.id)]
@@ -112,23 +112,24 @@ class EventFeed:
 
     async def _leave(self) -> None:
         """Nobody wants events, or another node sends them: do not hold back the end of the journal."""
-        self._places = []
+        self._places = {}
         self._begun.clear()
         if self._holds(UPKEEP) and any(cursor.name == CURSOR for cursor in self._cursors.all()):
             with contextlib.suppress(CursorNotFound):  # another node was faster
                 await self._cursors.delete(CURSOR)
 
     async def _find_place(self, subscribed: Sequence[tuple[Record, Subscription]]) -> None:
-        """Go on after the cursor of each shard; without one, begin with the oldest subscription."""
+        """Go on after the cursor of each lane; without one, begin with the oldest subscription."""
         spans = await self._broker.spans()
-        kept = {shard_of(cursor.offset): cursor.offset for cursor in self._cursors.all() if cursor.name == CURSOR}
+        kept = {lane_of(cursor.offset): cursor.offset for cursor in self._cursors.all() if cursor.name == CURSOR}
         since = min(record.created_at for record, _ in subscribed)
-        for shard in range(len(self._places), len(spans)):
-            begin = await self._broker.offset_at(since, shard)
-            self._places.append(max(kept.get(shard, begin), spans[shard].oldest, first_of(shard)))
+        if spans.keys() - self._places.keys():
+            begins = await self._broker.offsets_at(since)
+            found = {lane: max(kept.get(lane, begins[lane]), span.oldest) for lane, span in spans.items()}
+            self._places = found | self._places
 
     async def _save(self) -> None:
-        for place in self._places:
+        for place in self._places.values():
             await self._cursors.advance(CURSOR, place)
         self._saved_at = self._clock.now()
 

@@ -20,7 +20,7 @@ from couriermq.cli.progress import Progress
 from couriermq.cli.quantities import show_count
 from couriermq.clock import SystemClock
 from couriermq.config import Settings
-from couriermq.core.shards import shard_of
+from couriermq.core.lanes import lane_named, lane_of
 from couriermq.journal.place import LocalPlace, place_of
 from couriermq.journal.segments import Segment
 from couriermq.lake.blanking import MARK, Found, Wanted
@@ -166,11 +166,11 @@ def _write_on(remote: Remote) -> None:
 
 
 def _pending(remote: Remote, sealed: Sequence[Segment], wanted: Wanted, found: Found) -> list[int]:
-    """Offsets of events that the server still tells of the messages, from each shard's newest segments on."""
+    """Offsets of events that the server still tells of the messages, from each lane's newest segments on."""
     pending: list[int] = []
-    for shard in remote.client.get(route("journal"))["shards"]:
-        newest = [segment.start for segment in sealed if shard_of(segment.start) == shard["shard"]][-2:]
-        pending += _pending_from(remote, max([shard["oldest"], *newest[:1]]), wanted, found)
+    for lane in remote.client.get(route("journal"))["lanes"]:
+        newest = [segment.start for segment in sealed if lane_of(segment.start) == lane_named(lane["lane"])][-2:]
+        pending += _pending_from(remote, max([lane["oldest"], *newest[:1]]), wanted, found)
     return pending
 
 

@@ -2,21 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from queue import Empty, Queue
-from threading import Thread
 from typing import Any
 
 from couriermq.cli.client import Client, Query, Refused, route
-from couriermq.cli.connection import Server
 from couriermq.cli.quantities import show_duration, show_instant, show_size, show_time
 from couriermq.cli.screen import Cell, Styled
 from couriermq.core.events import TRANSFER_KINDS, EventKind
 
 PAGE = 1_000
-FILTERED_PAGE = 10_000
-"""Offsets that one request covers when the server leaves out most of their events."""
-WAITING_PAGES = 8
-"""Pages of other shards that are kept until they are shown."""
 KIND_WIDTH = max(map(len, EventKind))
 
 STYLES = {
@@ -26,8 +19,6 @@ STYLES = {
 _CONTROL_PLANE = ("_added", "_changed", "_deleted")
 _TOO_MUCH = {"body", "body_base64", "attributes", "content_type", "trace"}
 Json = dict[str, Any]
-Position = int | str
-"""Where to read on: an offset for root, for any other caller a text that the server has given."""
 MOST_BEFORE = 100_000
 """How many events before its end the server looks for."""
 
@@ -45,10 +36,12 @@ class Wanted:
     wait_ms: int = 0
     """How long the server may wait for the first event when there is none."""
 
-    def query(self, start: Position) -> Query:
+    def query(self, start: str | None) -> Query:
         return {
+            "merged": "true",
+            "lossy": "true",
             "from": start,
-            "limit": FILTERED_PAGE if self.queue or self.kinds else PAGE,
+            "limit": PAGE,
             "tenant": self.tenant,
             "queue": self.queue,
             "kind": sorted(self.kinds) if self.kinds else None,
@@ -58,19 +51,14 @@ class Wanted:
         }
 
 
-def positions(client: Client, *, last: int | None = None) -> list[Position]:
-    """Where each shard's journal begins, or where its last events that the caller may see do; with 0, where it ends."""
-    shards = client.get(route("journal"))["shards"]
-    if last is None:
-        return [shard["oldest"] for shard in shards]
-    if last and isinstance(shards[0]["next"], str):
-        found = client.get(route("journal"), {"last": min(last, MOST_BEFORE)})["shards"]
-        return [shard["offset"] for shard in found]
-    return [max(shard["oldest"], shard["next"] - last) if last else shard["next"] for shard in shards]
+def place(client: Client, *, last: int) -> str:
+    """Where the last events that the caller may see begin, in all lanes; with 0, where the journal ends."""
+    query: Query = {"last": min(last, MOST_BEFORE)} if last else {}
+    return str(client.get(route("journal"), query)["merged"])
 
 
-def pages(client: Client, wanted: Wanted, *, start: Position, shard: int = 0) -> Iterator[list[Json]]:
-    """Wanted events page by page from `start` on; an empty page means that there were no more, after the wait.
+def pages(client: Client, wanted: Wanted, *, start: str | None) -> Iterator[list[Json]]:
+    """Wanted events of all lanes page by page from `start` on, or from the oldest; an empty page means no more for now.
 
     Events that are trimmed while somebody reads slowly are left out: the reader goes on with the oldest there are.
     """
@@ -78,47 +66,14 @@ def pages(client: Client, wanted: Wanted, *, start: Position, shard: int = 0) ->
     while True:
         try:
             page = client.get(route("journal", "events"), wanted.query(start), wait_s=wanted.wait_ms / 1_000)
-        except Refused as refused:
+        except Refused as refused:  # trimmed in this moment
             if lost or refused.status != 410:
                 raise
-            start, lost = positions(client)[shard], True
+            lost = True
             continue
         start, lost = page["next"], False
         if page["events"] or wanted.wait_ms or page["at_end"]:
             yield page["events"]
-
-
-def live_pages(server: Server, wanted: Wanted, *, last: int) -> Iterator[list[Json]]:
-    """Wanted events of every shard as they come, and those among the last `last` of each shard's journal first."""
-    starts = positions(server.client, last=last)
-    if len(starts) == 1:
-        return pages(server.client, wanted, start=starts[0])
-    return _merged(server, wanted, starts)
-
-
-def _merged(server: Server, wanted: Wanted, starts: list[Position]) -> Iterator[list[Json]]:
-    """Each shard has a connection and a thread of its own, because a wait for one must not hold up the others."""
-    found: Queue[list[Json] | Exception] = Queue(WAITING_PAGES)
-
-    def follow(shard: int, start: Position) -> None:
-        try:
-            with server.connect() as client:
-                for page in pages(client, wanted, start=start, shard=shard):
-                    if page:
-                        found.put(page)
-        except Exception as error:
-            found.put(error)
-
-    for shard, start in enumerate(starts):
-        Thread(target=follow, args=(shard, start), daemon=True).start()
-    while True:
-        try:
-            page = found.get(timeout=max(wanted.wait_ms, 1) / 1_000)
-        except Empty:
-            page = []
-        if isinstance(page, Exception):
-            raise page
-        yield page
 
 
 def event_line(event: Json, *, with_date: bool = False, here: str | None = None) -> str:

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from couriermq.cli.connection import SERVER, Server
 from couriermq.cli.exits import usage
-from couriermq.cli.following import Json, Position, Wanted, event_line, pages, positions
+from couriermq.cli.following import Json, Wanted, event_line, pages, place
 from couriermq.cli.options import Flag, check_count
 from couriermq.core.events import EventKind
 
@@ -24,12 +24,13 @@ def journal(
     kind: list[str] | None = None,
     server: Server = SERVER,
 ) -> None:
-    """Print the events of the journal in order, one a line.
+    """Print the events of the journal in the order of time, one a line.
 
     Parameters
     ----------
     from_
-        Start at this offset or, with a tenant's credential, at this position. [default: the oldest that is kept]
+        Start at the event of this offset or, with a tenant's credential, of this position. [default: the oldest that is
+        kept]
     last
         Start N events before the end; with a tenant's credential, N of the tenant's.
     limit
@@ -50,7 +51,7 @@ def journal(
     check_count("--limit", limit, least=1)
     wait_ms = WAIT_MS if follow else 0
     wanted = Wanted(tenant=tenant, queue=queue, kinds=_read_kinds(kind), bodies=server.json, wait_ms=wait_ms)
-    start = _start(server, from_, last)
+    start = from_ if last is None else place(server.client, last=last)
     left = limit
     for page in pages(server.client, wanted, start=start):
         shown = page if left is None else page[:left]
@@ -66,10 +67,6 @@ def _read_kinds(kinds: list[str] | None) -> frozenset[str] | None:
         if kind not in set(EventKind):
             raise usage(f"{kind!r} is not a kind of event; choose from {', '.join(EventKind)}")
     return frozenset(kinds) if kinds else None
-
-
-def _start(server: Server, from_: str | None, last: int | None) -> Position:
-    return positions(server.client, last=last)[0] if from_ is None else from_
 
 
 def _show(server: Server, events: list[Json]) -> None:

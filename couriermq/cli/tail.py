@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from couriermq.cli.connection import REMOTE, Remote
-from couriermq.cli.following import Wanted, event_line, event_words, kind_cell, live_pages
+from couriermq.cli.following import Wanted, event_line, event_words, kind_cell, pages, place
 from couriermq.cli.options import QueueName, check_count
 from couriermq.cli.quantities import show_age, show_size, show_time
 from couriermq.cli.screen import Cell, Column, drawn
@@ -51,7 +51,7 @@ def tail(
     known = remote.client.get(remote.queue(queue))
     wait_ms = REFRESH_MS if remote.screen.is_terminal else WAIT_MS
     wanted = Wanted(tenant=known["tenant"], queue=known["id"], arrivals=True, bodies=remote.json, wait_ms=wait_ms)
-    events = live_pages(remote, wanted, last=last)
+    events = pages(remote.client, wanted, start=place(remote.client, last=last))
     if remote.screen.is_terminal:
         _watch(remote, known, events)
     else:

@@ -21,8 +21,8 @@ from couriermq.core.receipts import Blocks
 ERASED = "erased-"
 """With which the id begins of a message that was erased; the store's own `seq` follows."""
 LARGEST_OFFSET = 2**63 - 1
-CURSOR_CHARS = 2_000
-"""The longest cursor that is read: one with an offset of each of 64 shards has 1,800 characters."""
+CURSOR_CHARS = 24_000
+"""The longest cursor that is read: one with an offset of each lane of 64 shards has 23,300 characters."""
 
 _ERASED_ID = re.compile(rf"{ERASED}\d+", re.ASCII)
 _NUMBER = re.compile(r"\d{1,19}", re.ASCII)

@@ -23,7 +23,9 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     """Its share of new queues, against the weights of the others; 0 means none."""
     state: ShardState = ShardState.ACTIVE
     end: int = 0
-    """The offset that its journal ended with when it was removed."""
+    """The offset that the first lane of its journal ended with when it was removed."""
+    other_ends: tuple[int, ...] = ()
+    """The same of its other lanes."""
 
     @property
     def is_removed(self) -> bool:

@@ -2,17 +2,18 @@
 
 import contextlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import msgspec
 
 from couriermq.broker import Broker
 from couriermq.core.errors import Invalid, OffsetGone
 from couriermq.core.events import Event, EventKind
+from couriermq.core.lanes import lane_of
 from couriermq.core.limits import BROWSE_COUNT, check_range
 from couriermq.core.model import MINUTE, Listener
 from couriermq.delivery.model import DeliveryAttempt, LogPage, Note, Outcome
-from couriermq.journal.merging import backwards
+from couriermq.journal.merging import Places, backwards
 from couriermq.storage.base import Span
 
 RECENT_COUNT = 50
@@ -28,7 +29,7 @@ Place = tuple[int, int, int]
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """Where a page begins: before a place in the log, or before an offset of each shard's journal."""
+    """Where a page begins: before a place in the log, or before an offset of each lane."""
 
     place: Place | None = None
     offsets: tuple[int, ...] = ()
@@ -68,33 +69,34 @@ class DeliveryLog:
         return [line for line in lines if cursor.place is None or line.place < cursor.place]
 
     async def _scan(self, listener: Listener, limit: int, cursor: Cursor) -> LogPage:
-        """Of a store with shards all are looked through: the listener's queue may have been in any of them."""
+        """All lanes are looked through: the listener's queue may have been in any of them."""
         found: list[DeliveryAttempt] = []
         spans = await self._broker.spans()
         ends = await self._ends(cursor, spans)
-        oldest = [span.oldest for span in spans]
+        oldest = {lane: span.oldest for lane, span in spans.items()}
         seen = 0
         with contextlib.suppress(OffsetGone):  # what was just trimmed is the end of the log
-            async for shard, entry in backwards(self._broker, ends, oldest, chunk=CHUNK):
-                ends[shard], seen = entry.offset, seen + 1
+            async for entry in backwards(self._broker, ends, oldest, chunk=CHUNK):
+                ends[lane_of(entry.offset)], seen = entry.offset, seen + 1
                 line = _read(entry.event, listener)
                 if line is not None and (cursor.place is None or line.place < cursor.place):
                     found.append(line)
                 if len(found) == limit or seen == SCAN_COUNT:
                     break
-        is_over = all(end <= first for end, first in zip(ends, oldest, strict=True))
-        return LogPage(attempts=found, next=None if is_over or not seen else "o" + "-".join(map(str, ends)))
+        left = [end for lane, end in sorted(ends.items()) if end > oldest[lane]]
+        return LogPage(attempts=found, next="o" + "-".join(map(str, left)) if left and seen else None)
 
-    async def _ends(self, cursor: Cursor, spans: Sequence[Span]) -> list[int]:
-        """Where the page begins in each shard; one that was added since the last page has nothing for it."""
-        if len(cursor.offsets) > len(spans):
-            raise _unknown_cursor()
+    async def _ends(self, cursor: Cursor, spans: Mapping[int, Span]) -> Places:
+        """Where the page begins in each lane; one that the last page did not leave anything of has nothing for it."""
         if cursor.offsets:
-            known = zip(cursor.offsets, spans, strict=False)
-            return [min(end, span.next) for end, span in known] + [one.oldest for one in spans[len(cursor.offsets) :]]
+            ends = {lane_of(end): end for end in cursor.offsets}
+            if len(ends) < len(cursor.offsets) or not ends.keys() <= spans.keys():
+                raise _unknown_cursor()
+            return {lane: min(end, spans[lane].next) for lane, end in ends.items()}
         if cursor.place is not None:
-            return [await self._broker.offset_at(cursor.place[0] + SLACK_MS, shard) for shard in range(len(spans))]
-        return [span.next for span in spans]
+            begins = await self._broker.offsets_at(cursor.place[0] + SLACK_MS)
+            return {lane: begins[lane] for lane in spans}
+        return {lane: span.next for lane, span in spans.items()}
 
 
 def note_of(attempt: DeliveryAttempt) -> Note:

@@ -121,7 +121,8 @@ class Replays:
     async def _sent(self, listener: Listener, since: int, until: int | None) -> AsyncIterator[Event]:
         """What was sent to the listener's queue, as far as the journal remembers, oldest first."""
         spans = await self._broker.spans()
-        starts = [max(span.oldest, await self._broker.offset_at(since, shard)) for shard, span in enumerate(spans)]
+        begins = await self._broker.offsets_at(since)
+        starts = {lane: max(span.oldest, begins[lane]) for lane, span in spans.items()}
         async for entries, places in forwards(self._broker, starts, chunk=CHUNK):
             for entry in entries:
                 event = entry.event
@@ -129,7 +130,7 @@ class Replays:
                     return
                 if event.kind == EventKind.SENT and event.queue_id == listener.queue_id and event.at >= since:
                     yield event
-            if all(place >= span.next for place, span in zip(places, spans, strict=True)):
+            if all(places[lane] >= span.next for lane, span in spans.items()):
                 return  # what has come since then is not asked for
 
     async def _send(self, listener: Listener, drafts: list[Draft], *, principal: str) -> None:

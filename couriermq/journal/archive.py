@@ -6,15 +6,16 @@ Of several nodes one does so; the others look now and then what it has done, and
 import asyncio
 import bisect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 
 import msgspec
 
 from couriermq.clock import Clock, fresh_key
 from couriermq.core.duties import ARCHIVE
 from couriermq.core.errors import Unavailable
+from couriermq.core.lanes import first_of_lane, lane_of, shard_of_lane
 from couriermq.core.model import SECOND
-from couriermq.core.shards import shard_of
 from couriermq.journal import segments
 from couriermq.journal.place import Draft, Place
 from couriermq.journal.segments import Segment, SegmentWriter
@@ -43,23 +44,59 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     total_bytes: int
 
 
+class Chain:
+    """The segments of one lane, in order."""
+
+    def __init__(self, lane: int) -> None:
+        self.lane = lane
+        self.segments: list[Segment] = []
+        self.end = self.reach = self.trimmed = first_of_lane(lane)
+        self.looked_for = -1
+
+    def put(self, segments: Sequence[Segment]) -> None:
+        """Take these in place of those that were known, and see how far back they reach without a gap."""
+        self.segments = list(segments)
+        self.end = self.reach = segments[-1].end if segments else first_of_lane(self.lane)
+        for segment in reversed(segments):
+            if segment.end < self.reach:
+                break
+            self.reach = segment.start
+
+    def oldest(self, journal: Span) -> int:
+        """The offset from which on events can be read without a gap up to, and through, the journal."""
+        return min(self.reach, journal.oldest) if self.segments and self.end >= journal.oldest else journal.oldest
+
+    def find(self, offset: int) -> Segment | None:
+        """The segment that holds an offset."""
+        index = bisect.bisect_right(self.segments, offset, key=lambda segment: segment.start) - 1
+        found = self.segments[index] if index >= 0 else None
+        return found if found is not None and offset < found.end else None
+
+    def among(self, start: int, stop: int) -> list[Segment]:
+        """The segments that hold something of `start` up to `stop`."""
+        if start >= stop:
+            return []
+        first = bisect.bisect_right(self.segments, start, key=lambda segment: segment.end)
+        return self.segments[first : bisect.bisect_left(self.segments, stop, key=lambda segment: segment.start)]
+
+
 class Archive:
-    """Run it as one task beside the server. The files of the place are all that it remembers by."""
+    """Run it as one task beside the server. The files of the place are all that it remembers by.
+
+    Each lane of the shard is sealed, trimmed and forgotten on its own; `held` names the offset of a lane from which on
+    somebody still wants to read it, if so.
+    """
 
     def __init__(
-        self, store: ShardLog, clock: Clock, place: Place, limits: Limits, *, held: Callable[[], int | None]
+        self, store: ShardLog, clock: Clock, place: Place, limits: Limits, *, held: Callable[[int], int | None]
     ) -> None:
         self.place = place
         self._store = store
         self._clock = clock
         self._limits = limits
         self._held = held
-        self._segments: list[Segment] = []
-        self._reach = 0
-        self._end = 0
-        self._trimmed = 0
+        self._chains: dict[int, Chain] = {}
         self._opened = False
-        self._looked_for = -1
         self._mark = fresh_key().hex()[:8]
         self._stopping = False
         self._last_at: dict[Segment, int] = {}
@@ -68,24 +105,23 @@ class Archive:
 
     @property
     def segments(self) -> list[Segment]:
-        return list(self._segments)
+        return [segment for lane in sorted(self._chains) for segment in self._chains[lane].segments]
 
     def oldest(self, journal: Span) -> int:
-        """The offset from which on events can be read without a gap up to, and through, the journal."""
-        return min(self._reach, journal.oldest) if self._segments and self._end >= journal.oldest else journal.oldest
+        """The offset from which on events of a lane can be read without a gap up to, and through, the journal."""
+        return self._chain(journal.oldest).oldest(journal)
 
     def find(self, offset: int) -> Segment | None:
         """The segment that holds an offset."""
-        index = bisect.bisect_right(self._segments, offset, key=lambda segment: segment.start) - 1
-        found = self._segments[index] if index >= 0 else None
-        return found if found is not None and offset < found.end else None
+        return self._chain(offset).find(offset)
 
     def among(self, start: int, stop: int) -> list[Segment]:
-        """The segments that hold something of `start` up to `stop`."""
-        if start >= stop:
-            return []
-        first = bisect.bisect_right(self._segments, start, key=lambda segment: segment.end)
-        return self._segments[first : bisect.bisect_left(self._segments, stop, key=lambda segment: segment.start)]
+        """The segments that hold something of `start` up to `stop`, offsets of one lane."""
+        return self._chain(start).among(start, stop)
+
+    def _chain(self, offset: int) -> Chain:
+        lane = lane_of(offset)
+        return self._chains.setdefault(lane, Chain(lane))
 
     async def open(self) -> None:
         """See what is there, and be ready to write; raises CannotOpen when it cannot be this store's."""
@@ -97,42 +133,39 @@ class Archive:
 
     async def look(self) -> None:
         """See what is there; raises CannotOpen when it cannot be this store's."""
-        span = await self._store.span()
-        shard, listed = shard_of(span.oldest), await asyncio.to_thread(self.place.list)
-        found = [segment for segment in segments.chain(listed) if shard_of(segment.start) == shard]
-        if found and found[-1].end > span.next:
+        spans, listed = await self._store.spans(), segments.chain(await asyncio.to_thread(self.place.list))
+        by_lane = groupby(listed, key=lambda segment: lane_of(segment.start))
+        shard = shard_of_lane(min(spans))
+        found = {lane: list(those) for lane, those in by_lane if shard_of_lane(lane) == shard}
+        if _beyond(found, spans):  # another node may have sealed what was not there a moment ago
+            spans = await self._store.spans()
+        if beyond := _beyond(found, spans):
+            sealed, end = beyond
             raise CannotOpen(
-                f"the archive in {self.place} has events up to offset {found[-1].end}, but the store only up to"
-                f" {span.next}: it is another store's, or the store is an older copy; move the archive away"
+                f"the archive in {self.place} has events up to offset {sealed}, but the store only up to {end}: it is"
+                " another store's, or the store is an older copy; move the archive away"
             )
-        self._segments = found
-        self._end = found[-1].end if found else span.oldest
-        self._measure()
+        for lane in sorted({*spans, *found}):
+            self._chain(first_of_lane(lane)).put(found.get(lane, []))
 
-    async def sealed_until(self) -> int:
-        """The offset that the newest segment ends with, whichever node has sealed it."""
+    async def sealed_until(self) -> dict[int, int]:
+        """The offset that the newest segment of each lane ends with, whichever node has sealed it."""
         await self.look()
-        return self._end
+        return {lane: chain.end for lane, chain in self._chains.items()}
 
-    async def catch_up(self, journal: Span) -> None:
+    async def catch_up(self, journal: Mapping[int, Span]) -> None:
         """Look again where the store has forgotten what is in no segment that is known: another node has sealed it.
 
         A place that cannot be reached says nothing about what is kept, so that it must not pass for gone.
         """
-        if self._end < journal.oldest and self._looked_for != journal.oldest:
-            try:
-                await self.look()
-            except OSError as error:
-                raise Unavailable(f"the archive in {self.place} cannot be reached: {error}") from error
-            self._looked_for = journal.oldest
-
-    def _measure(self) -> None:
-        """How far back the segments reach without a gap."""
-        self._reach = self._end
-        for segment in reversed(self._segments):
-            if segment.end < self._reach:
-                break
-            self._reach = segment.start
+        for span in journal.values():
+            chain = self._chain(span.oldest)
+            if chain.end < span.oldest and chain.looked_for != span.oldest:
+                try:
+                    await self.look()
+                except OSError as error:
+                    raise Unavailable(f"the archive in {self.place} cannot be reached: {error}") from error
+                chain.looked_for = span.oldest
 
     # -- at work ----------------------------------------------------------------------------------------------
 
@@ -170,19 +203,23 @@ class Archive:
 
     async def _seal_due(self) -> None:
         """What comes meanwhile has to wait: else, where more always comes, nothing would be trimmed or forgotten."""
-        until = (await self._store.span()).next
+        for lane, span in (await self._store.spans()).items():
+            chain = self._chain(first_of_lane(lane))
+            await self._seal_lane(chain, until=span.next)
+            await self._trim(chain)
+
+    async def _seal_lane(self, chain: Chain, *, until: int) -> None:
         while True:
-            span = await self._store.span()
-            start = max(self._end, span.oldest)
-            if start > self._end and self._segments:
-                log.warning("the journal forgot offsets %d to %d before they were archived", self._end, start)
+            span = (await self._store.spans())[chain.lane]
+            start = max(chain.end, span.oldest)
+            if start > chain.end and chain.segments:
+                log.warning("the journal forgot offsets %d to %d before they were archived", chain.end, start)
             if start >= until or not await self._is_due(start) or not self._store.holds(ARCHIVE):
-                break
+                return
             await self._seal(start, span.next)
-        await self._trim()
 
     async def _is_due(self, start: int) -> bool:
-        if await self._store.offset_keeping(self._limits.segment_bytes) > start:
+        if await self._store.offset_keeping(self._limits.segment_bytes, lane_of(start)) > start:
             return True
         first = await self._store.read_events(start=start, limit=1)
         return bool(first) and first[0].event.at + self._limits.segment_ms <= self._clock.now()
@@ -195,11 +232,9 @@ class Archive:
         except BaseException:
             draft.abandon()
             raise
-        sealed = Segment(start, end, size)
-        if sealed not in self._segments:  # somebody may have looked since it appeared
-            self._segments.append(sealed)
-        self._end = end
-        self._measure()
+        chain, sealed = self._chain(start), Segment(start, end, size)
+        if sealed not in chain.segments:  # somebody may have looked since it appeared
+            chain.put([*chain.segments, sealed])
         log.info("sealed", extra={"start": start, "end": end, "bytes": size})
 
     async def _fill(self, draft: Draft, start: int, stop: int) -> int:
@@ -215,30 +250,37 @@ class Archive:
         await asyncio.to_thread(writer.close)
         return offset
 
-    async def _trim(self) -> None:
+    async def _trim(self, chain: Chain) -> None:
         """Have the store forget what is sealed, some at a time."""
-        oldest = (await self._store.span()).oldest
-        while self._trimmed < self._end:
-            oldest = min(max(oldest, self._trimmed) + TRIM_STEP, self._end)
+        oldest = (await self._store.spans())[chain.lane].oldest
+        while chain.trimmed < chain.end:
+            oldest = min(max(oldest, chain.trimmed) + TRIM_STEP, chain.end)
             await self._store.trim_events(before=oldest)
-            self._trimmed = oldest
+            chain.trimmed = oldest
 
     # -- forgetting -------------------------------------------------------------------------------------------
 
     async def _forget(self) -> None:
-        held, now = self._held(), self._clock.now()
-        while self._segments:
-            oldest = self._segments[0]
-            if held is not None and oldest.end > held:
-                return
-            too_much = sum(segment.size for segment in self._segments) > self._limits.total_bytes
+        now = self._clock.now()
+        while (oldest := await self._oldest_unheld()) is not None:
+            too_much = sum(segment.size for segment in self.segments) > self._limits.total_bytes
             if not too_much and await self._latest(oldest) + self._limits.age_ms > now:
                 return
-            del self._segments[0]
+            chain = self._chain(oldest.start)
+            chain.put(chain.segments[1:])
             self._last_at.pop(oldest, None)
-            self._measure()
             await asyncio.to_thread(self.place.delete, oldest.name)
             log.info("forgotten", extra={"segment": oldest.name})
+
+    async def _oldest_unheld(self) -> Segment | None:
+        """The segment to forget first: of each lane's first one that nobody wants to read, the one that ends first."""
+        firsts = [chain.segments[0] for chain in self._chains.values() if chain.segments]
+        unheld = []
+        for segment in firsts:
+            held = self._held(lane_of(segment.start))
+            if held is None or segment.end <= held:
+                unheld.append((await self._latest(segment), segment))
+        return min(unheld)[1] if unheld else None
 
     async def _latest(self, segment: Segment) -> int:
         """The latest instant in a segment; a look into its file, the first time."""
@@ -246,9 +288,13 @@ class Archive:
             self._last_at[segment] = await asyncio.to_thread(segments.last_at, self.place, segment)
         return self._last_at[segment]
 
-    async def offset_at(self, at: int) -> int | None:
-        """The first archived offset whose event happened at `at` or later."""
-        found = [segment for segment in self._segments if segment.start >= self._reach]
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        """Of each lane the first archived offset whose event happened at `at` or later, where there is one."""
+        found = {lane: await self._offset_at(at, chain) for lane, chain in list(self._chains.items())}
+        return {lane: offset for lane, offset in found.items() if offset is not None}
+
+    async def _offset_at(self, at: int, chain: Chain) -> int | None:
+        found = [segment for segment in chain.segments if segment.start >= chain.reach]
         low, high = 0, len(found)
         while low < high:
             middle = (low + high) // 2
@@ -257,3 +303,12 @@ class Archive:
             else:
                 high = middle
         return await asyncio.to_thread(segments.offset_at, self.place, found[low], at) if low < len(found) else None
+
+
+def _beyond(found: Mapping[int, Sequence[Segment]], spans: Mapping[int, Span]) -> tuple[int, int] | None:
+    """Where the segments of a lane end, and where the lane does, if that is earlier."""
+    for lane, those in found.items():
+        end = spans[lane].next if lane in spans else first_of_lane(lane)
+        if those[-1].end > end:
+            return those[-1].end, end
+    return None

@@ -8,14 +8,14 @@ import msgspec
 
 from couriermq.clock import Clock
 from couriermq.core.errors import CursorNotFound
-from couriermq.core.shards import shard_of
+from couriermq.core.lanes import first_of_lane, lane_name, lane_named, lane_of, shard_of_lane
 from couriermq.storage.base import Store, StoredRecord
 
 KIND = "cursor"
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything of the offset's shard below it has been read and is not needed again."""
+    """Everything of the offset's lane below it has been read and is not needed again."""
 
     name: str
     offset: int
@@ -23,7 +23,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cursors:
-    """Kept in the store, known by heart. A cursor only moves forward, in each shard on its own."""
+    """Kept in the store, known by heart. A cursor only moves forward, in each lane on its own."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class Cursors:
 
     def learn(self, record: StoredRecord, present: bool) -> None:
         """Another node has moved or deleted a cursor."""
-        key = record.id, int(record.tenant or 0)
+        key = record.id, lane_named(record.tenant or "0")
         if present:
             self._cursors[key] = msgspec.msgpack.decode(record.document, type=Cursor)
         else:
@@ -48,14 +48,19 @@ class Cursors:
     def all(self) -> list[Cursor]:
         return [self._cursors[key] for key in sorted(self._cursors)]
 
-    def lowest(self, shard: int = 0) -> int | None:
-        """The offset of a shard from which on somebody still wants to read."""
-        return min((cursor.offset for (_, its), cursor in self._cursors.items() if its == shard), default=None)
+    def lowest(self, lane: int = 0) -> int | None:
+        """The offset of a lane from which on somebody still wants to read.
+
+        A reader of a shard that has no cursor in this lane has not seen the lane yet.
+        """
+        names = {name for name, its in self._cursors if shard_of_lane(its) == shard_of_lane(lane)}
+        known = (self._cursors.get((name, lane)) for name in names)
+        return min((first_of_lane(lane) if one is None else one.offset for one in known), default=None)
 
     async def advance(self, name: str, offset: int) -> Cursor:
         """Move a cursor to `offset`, or make it there; one that is further on stays where it is."""
         async with self._turn():
-            known = self._cursors.get((name, shard_of(offset)))
+            known = self._cursors.get((name, lane_of(offset)))
             if known is not None and known.offset >= offset:
                 return known
             cursor = Cursor(name=name, offset=offset, changed_at=self._clock.now())
@@ -64,7 +69,7 @@ class Cursors:
             return cursor
 
     async def delete(self, name: str) -> None:
-        """Forget a cursor in every shard."""
+        """Forget a cursor in every lane."""
         async with self._turn():
             found = [cursor for cursor in self._cursors.values() if cursor.name == name]
             if not found:
@@ -81,11 +86,11 @@ class Cursors:
 
 
 def _key(cursor: Cursor) -> tuple[str, int]:
-    return cursor.name, shard_of(cursor.offset)
+    return cursor.name, lane_of(cursor.offset)
 
 
 def _stored(cursor: Cursor) -> StoredRecord:
-    """A record belongs to a tenant, a cursor to none: its shard stands in that place, and nothing for the first."""
-    shard = shard_of(cursor.offset)
+    """A record belongs to a tenant, a cursor to none: its lane stands in that place, and nothing for the first."""
+    lane = lane_of(cursor.offset)
     document = msgspec.msgpack.encode(cursor)
-    return StoredRecord(kind=KIND, tenant=str(shard) if shard else "", id=cursor.name, document=document)
+    return StoredRecord(kind=KIND, tenant=lane_name(lane) if lane else "", id=cursor.name, document=document)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from couriermq.core.errors import Invalid, OffsetGone
 from couriermq.core.events import Entry
-from couriermq.core.shards import first_of, shard_of
+from couriermq.core.lanes import first_of_lane, lane_name, lane_of
+from couriermq.core.shards import shard_of
 from couriermq.journal import arrow, segments
 from couriermq.journal.archive import Archive
 from couriermq.journal.segments import Segment
@@ -39,34 +40,34 @@ class Past:
         self._store = store
         self._archive = archive
 
-    async def span(self) -> Span:
-        journal = await self._store.span()
+    async def spans(self) -> dict[int, Span]:
+        """What can be read of each lane."""
+        journal = await self._store.spans()
         if self._archive is None:
             return journal
         await self._archive.catch_up(journal)
-        return Span(oldest=self._archive.oldest(journal), next=journal.next)
+        return {lane: Span(oldest=self._archive.oldest(span), next=span.next) for lane, span in journal.items()}
 
     async def unsealed_count(self) -> int:
         """How many events are in the journal only."""
-        journal = await self._store.span()
-        sealed = journal.oldest if self._archive is None else await self._archive.sealed_until()
-        return max(0, journal.next - max(sealed, journal.oldest))
+        journal = await self._store.spans()
+        sealed = {} if self._archive is None else await self._archive.sealed_until()
+        return sum(max(0, span.next - max(sealed.get(lane, 0), span.oldest)) for lane, span in journal.items())
 
     async def segments(self, *, start: int, stop: int) -> list[Segment]:
         """The segments of the archive that hold something of `start` up to `stop`, in order."""
         if self._archive is None:
             return []
-        await self._archive.catch_up(await self._store.span())
+        await self._archive.catch_up(await self._store.spans())
         return self._archive.among(start, stop)
 
-    async def offset_at(self, at: int) -> int:
-        """The offset of the first event of that instant or later; the next offset when there is none."""
-        offset = await self._store.offset_at(at)  # first: what is sealed and trimmed meanwhile is in the archive then
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        """Of each lane the offset of the first event of that instant or later; its next offset without any."""
+        offsets = await self._store.offsets_at(at)  # first: what is sealed and trimmed meanwhile is in the archive then
         if self._archive is None:
-            return offset
-        await self._archive.catch_up(await self._store.span())
-        found = await self._archive.offset_at(at)
-        return offset if found is None else found
+            return offsets
+        await self._archive.catch_up(await self._store.spans())
+        return offsets | await self._archive.offsets_at(at)
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         """Events from `start` on, up to `limit` but perhaps fewer; none only at the end. Raises OffsetGone."""
@@ -83,14 +84,15 @@ class Past:
             except FileNotFoundError:
                 if self._archive is not None:
                     await self._archive.look()  # it has grown too old, and another node has removed it
-        raise OffsetGone(start, (await self.span()).oldest)
+        raise OffsetGone(start, (await self.spans())[lane_of(start)].oldest)
 
     async def _segment_of(self, offset: int, *, sealed: bool = False) -> Segment | None:
         """The segment to read an offset from; None means the journal, which comes first unless `sealed` does."""
-        journal = await self._store.span()
-        if self._archive is None or (offset >= journal.oldest and not sealed):
+        spans = await self._store.spans()
+        journal = spans.get(lane_of(offset))
+        if self._archive is None or journal is None or (offset >= journal.oldest and not sealed):
             return None
-        await self._archive.catch_up(journal)
+        await self._archive.catch_up(spans)
         if offset < (oldest := self._archive.oldest(journal)):
             raise OffsetGone(offset, oldest)
         return self._archive.find(offset)
@@ -194,7 +196,7 @@ class Past:
 class History:
     """Reads on from any kept offset; whoever reads does not notice where it comes from.
 
-    Each shard has a past of its own, and every offset says which one it is of.
+    Each shard has a past of its own, and every offset says which shard and lane it is of.
     """
 
     def __init__(self, *pasts: Past) -> None:
@@ -204,27 +206,31 @@ class History:
         """There is one shard more."""
         self._pasts.append(past)
 
-    async def spans(self) -> list[Span]:
-        """One for each shard, in their order."""
-        return [await past.span() for past in self._pasts]
+    async def spans(self) -> dict[int, Span]:
+        """What can be read of each lane."""
+        return {lane: span for past in self._pasts for lane, span in (await past.spans()).items()}
 
-    async def span(self, shard: int = 0) -> Span:
-        return await self._past(first_of(shard)).span()
+    async def span(self, lane: int = 0) -> Span:
+        """What can be read of a lane; raises Invalid where there is none of that number."""
+        spans = await self._past(first_of_lane(lane)).spans()
+        if lane not in spans:
+            raise _no_lane(lane)
+        return spans[lane]
 
     async def unsealed_count(self, shard: int) -> int:
         """How many events of a shard are in its journal only, and would go with it."""
-        return await self._past(first_of(shard)).unsealed_count()
+        return await self._pasts[shard].unsealed_count()
 
     async def segments(self, *, start: int, stop: int) -> list[Segment]:
-        """The segments of the archive that hold something of `start` up to `stop`, offsets of one shard."""
+        """The segments of the archive that hold something of `start` up to `stop`, offsets of one lane."""
         return await self._past(start).segments(start=start, stop=stop)
 
-    async def offset_at(self, at: int, shard: int = 0) -> int:
-        """The offset of the shard's first event of that instant or later; its next offset when there is none."""
-        return await self._past(first_of(shard)).offset_at(at)
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        """Of each lane the offset of the first event of that instant or later; its next offset without any."""
+        return {lane: offset for past in self._pasts for lane, offset in (await past.offsets_at(at)).items()}
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
-        """Events of a shard from `start` on, up to `limit` but perhaps fewer; none only at the end."""
+        """Events of a lane from `start` on, up to `limit` but perhaps fewer; none only at the end."""
         return await self._past(start).read_events(start=start, limit=limit)
 
     def stream(
@@ -236,7 +242,7 @@ class History:
         columns: Sequence[str] | None = None,
         chunk: int = CHUNK,
     ) -> AsyncIterator[bytes]:
-        """The events of offsets `start` up to `stop`, of one shard, that are selected, as an Arrow stream."""
+        """The events of offsets `start` up to `stop`, of one lane, that are selected, as an Arrow stream."""
         return self._past(start).stream(start=start, stop=stop, selection=selection, columns=columns, chunk=chunk)
 
     def tables(
@@ -251,8 +257,13 @@ class History:
 
     def _past(self, offset: int) -> Past:
         if shard_of(offset) >= len(self._pasts):
-            raise Invalid(f"there is no shard {shard_of(offset)}, to which offset {offset} would belong", field="from")
+            raise _no_lane(lane_of(offset))
         return self._pasts[shard_of(offset)]
+
+
+def _no_lane(lane: int) -> Invalid:
+    name, first = lane_name(lane), first_of_lane(lane)
+    return Invalid(f"the journal has no lane {name}, whose offsets begin at {first}", field="from")
 
 
 def _whole(table: "pa.Table") -> "list[pa.RecordBatch]":

@@ -11,7 +11,7 @@ from couriermq.storage.base import ShardLog, Store
 
 LOOK_MS = 2 * SECOND
 
-Archiving = Callable[[ShardLog, int], Archive]
+Archiving = Callable[[ShardLog], Archive]
 
 
 class Pasts:
@@ -27,8 +27,8 @@ class Pasts:
 
     def look(self) -> None:
         """See whether there are more shards than before."""
-        for shard, log in list(enumerate(self._store.journals()))[self._known :]:
-            archive = self._archiving(log, shard) if self._archiving is not None else None
+        for log in self._store.journals()[self._known :]:
+            archive = self._archiving(log) if self._archiving is not None else None
             self._history.add(Past(log, archive))
             self._known += 1
             if archive is not None:

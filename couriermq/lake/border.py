@@ -1,13 +1,13 @@
 """Where the tables end and the journal takes over."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import msgspec
 
 from couriermq.core.errors import OffsetGone
+from couriermq.core.lanes import first_of_lane, lane_name, lane_named
 from couriermq.core.model import MINUTE
-from couriermq.core.shards import first_of
 from couriermq.lake.tables import Freshness, Lake
 from couriermq.storage.base import EventLog, Span
 
@@ -18,29 +18,29 @@ class Border(msgspec.Struct, frozen=True):
     """What happened before `at`, a whole minute, is in the tables; from then on the journal is to be asked."""
 
     at: int
-    offsets: list[int]
-    """Those of each shard from which on that is."""
+    offsets: dict[int, int]
+    """Those of each lane from which on that is."""
     fresh: Freshness
 
 
 async def find_border(lake: Lake, log: EventLog) -> Border | None:
     """None where there are no tables, or none that have taken anything in."""
     fresh = await asyncio.to_thread(lake.freshness)
-    if fresh is None or all(offset == first_of(int(shard)) for shard, offset in fresh.offsets.items()):
+    if fresh is None or all(offset == first_of_lane(lane_named(name)) for name, offset in fresh.offsets.items()):
         return None
     spans = await log.spans()
     at = await _taken_in_until(fresh, spans, log)
     at -= at % MINUTE
-    return Border(at, [await log.offset_at(at, shard) for shard in range(len(spans))], fresh)
+    return Border(at, await log.offsets_at(at), fresh)
 
 
-async def _taken_in_until(fresh: Freshness, spans: Sequence[Span], log: EventLog) -> int:
-    """As far as the shard goes that is most behind; one of which all was taken in holds nothing up."""
+async def _taken_in_until(fresh: Freshness, spans: Mapping[int, Span], log: EventLog) -> int:
+    """As far as the lane goes that is most behind; one of which all was taken in holds nothing up."""
     behind: list[int] = []
     level = [0]
-    for shard, span in enumerate(spans):
-        first = first_of(shard)
-        end = fresh.offsets.get(str(shard), first)
+    for lane, span in spans.items():
+        first = first_of_lane(lane)
+        end = fresh.offsets.get(lane_name(lane), first)
         if span.next > first:
             last = await _instant(log, max(first, end - 1))
             (behind if end < span.next else level).append(last)

@@ -1,13 +1,13 @@
 """The newest part of the journals, which the tables do not have yet: read once, then carried on."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import Entry
+from couriermq.core.lanes import first_of_lane, lane_of
 from couriermq.core.model import DAY
-from couriermq.core.shards import first_of, shard_of
-from couriermq.journal.merging import forwards
+from couriermq.journal.merging import Places, forwards
 from couriermq.lake.border import Border, find_border
 from couriermq.lake.tables import Lake
 from couriermq.storage.base import EventLog, Span
@@ -19,9 +19,9 @@ Take = Callable[[Sequence[Entry]], None]
 
 
 class Follower:
-    """Gives each event of every shard once, in the order of time.
+    """Gives each event of every lane once, in the order of time.
 
-    It begins where the tables end; where there are none, with the newest `scan_count` events of each shard.
+    It begins where the tables end; where there are none, with the newest `scan_count` events of each lane.
     """
 
     def __init__(self, log: EventLog, lake: Lake | None, *, scan_count: int, chunk: int = CHUNK) -> None:
@@ -33,7 +33,7 @@ class Follower:
         self._lake = lake
         self._scan_count = scan_count
         self._chunk = chunk
-        self._next: list[int] = []
+        self._next: Places = {}
         self._reading = asyncio.Lock()
 
     async def catch_up(self, take: Take, forget: Callable[[], None], *, since: int = 0) -> None:
@@ -52,25 +52,25 @@ class Follower:
         spans = await self._log.spans()
         if not self._next:
             await self._begin(spans, since)
-        self._next += [first_of(shard) for shard in range(len(self._next), len(spans))]
+        self._next = {lane: self._next.get(lane, first_of_lane(lane)) for lane in spans}
         async for entries, places in forwards(self._log, self._next, chunk=self._chunk):
             take(entries)
             self._next = places
 
-    async def _begin(self, spans: Sequence[Span], since: int) -> None:
+    async def _begin(self, spans: Mapping[int, Span], since: int) -> None:
         self.border = await find_border(self._lake, self._log) if self._lake is not None else None
-        self._next = [await self._start(shard, span, since) for shard, span in enumerate(spans)]
-        self.known_from = max([await self._complete_from(start) for start in self._next])
-
-    async def _start(self, shard: int, span: Span, since: int) -> int:
-        start = span.next - self._scan_count if self.border is None else self.border.offsets[shard]
-        return max(span.oldest, start, await self._log.offset_at(since, shard) if since else 0)
+        begins = await self._log.offsets_at(since) if since else {}
+        for lane, span in spans.items():
+            first = first_of_lane(lane)
+            start = span.next - self._scan_count if self.border is None else self.border.offsets.get(lane, first)
+            self._next[lane] = max(span.oldest, start, begins.get(lane, first))
+        self.known_from = max([await self._complete_from(start) for start in self._next.values()])
 
     async def _complete_from(self, start: int) -> int:
-        """From when on a shard is known that is read from an offset on."""
-        if self.border is not None and start in self.border.offsets:
+        """From when on a lane is known that is read from an offset on."""
+        if self.border is not None and start == self.border.offsets.get(lane_of(start)):
             return self.border.at
-        if start == first_of(shard_of(start)):
+        if start == first_of_lane(lane_of(start)):
             return 0
         entries = await self._log.read_events(start=start, limit=1)
         return entries[0].event.at if entries else 0
@@ -79,16 +79,13 @@ class Follower:
 
     async def is_level(self, now: int) -> bool:
         """Whether all that has happened was handed over, also what is not on disk yet."""
-        return await self._upcoming(now) == self._next
+        return await self._log.offsets_at(now + DAY) == self._next
 
     async def on_disk(self, now: int) -> None:
         """Until the journal can tell what queues already show: a change is seen a moment before it is on disk."""
-        upcoming = await self._upcoming(now)
+        upcoming = await self._log.offsets_at(now + DAY)
         for _ in range(DISK_TRIES):
             spans = await self._log.spans()
-            if all(span.next >= wanted for span, wanted in zip(spans, upcoming, strict=False)):
+            if all(spans[lane].next >= wanted for lane, wanted in upcoming.items()):
                 return
             await asyncio.sleep(DISK_SECONDS)
-
-    async def _upcoming(self, now: int) -> list[int]:
-        return [await self._log.offset_at(now + DAY, shard) for shard in range(len(await self._log.spans()))]

@@ -38,7 +38,7 @@ TRIES = 5
 
 
 class Freshness(msgspec.Struct, frozen=True):
-    """The last batch that is in every table, and the offset, of each shard of the journal, up to which it goes."""
+    """The last batch that is in every table, and the offset, of each lane of the journal, up to which it goes."""
 
     batch: int
     offsets: dict[str, int]
@@ -156,7 +156,7 @@ def _last_commit(checkpoint: Path) -> Freshness | None:
         return None
     batch = max(done)
     *_, ended = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
-    offsets = {shard.replace("offset", "0"): offset for shard, offset in json.loads(ended).items()}
+    offsets = {lane.replace("offset", "0"): offset for lane, offset in json.loads(ended).items()}
     return Freshness(batch, offsets)
 
 

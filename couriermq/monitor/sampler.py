@@ -14,13 +14,13 @@ from couriermq.core.errors import CourierError
 from couriermq.core.flows import flows_of
 from couriermq.core.model import MINUTE, SECOND, Counters
 from couriermq.monitor.rates import ACKED, ARRIVED, DEAD, LEFT, SENT, Rates
-from couriermq.storage.base import ShardLog, Store
+from couriermq.storage.base import ShardLog, Span, Store
 
 TALLIED = frozenset((SENT, ACKED, DEAD, ARRIVED, LEFT))
 WATCHED_MS = 5 * MINUTE
 """For so long after the last look somebody counts as watching."""
 READ_COUNT = 20_000
-"""Events of each shard that one round reads; with more than that in a second, who did what is a sample."""
+"""Events of each lane that one round reads; with more than that in a second, who did what is a sample."""
 
 log = logging.getLogger("couriermq.monitor")
 
@@ -57,8 +57,9 @@ class Sampler:
         if not with_journal:
             self._next.clear()
             return
-        for shard, journal in enumerate(self._store.journals()):
-            await self._follow(shard, journal)
+        for journal in self._store.journals():
+            for lane, span in (await journal.spans()).items():
+                await self._follow(journal, lane, span)
 
     async def _count(self) -> None:
         queues = self._catalog.all_queues()
@@ -81,9 +82,8 @@ class Sampler:
             if count > 0:
                 self._rates.counted(queue_id, measure, second, count)
 
-    async def _follow(self, shard: int, journal: ShardLog) -> None:
-        span = await journal.span()
-        start = max(self._next.get(shard, span.next), span.next - READ_COUNT, span.oldest)
+    async def _follow(self, journal: ShardLog, lane: int, span: Span) -> None:
+        start = max(self._next.get(lane, span.next), span.next - READ_COUNT, span.oldest)
         while start < span.next:
             commits = await journal.read_commits(start=start, limit=READ_COUNT)
             if not commits:
@@ -91,4 +91,4 @@ class Sampler:
             for commit in commits:
                 self._rates.happened(flows_of(unpack_runs(commit.events)), tallied=TALLIED)
             start = commits[-1].start + commits[-1].count
-        self._next[shard] = max(start, span.next)
+        self._next[lane] = max(start, span.next)

@@ -43,6 +43,6 @@ class CursorKeeper(StreamingQueryListener):
 
 
 def advance_cursor(journal: Journal, cursor: str, offsets: Mapping[str, int | str]) -> None:
-    """In each shard; one that is further on stays where it is."""
+    """In each lane; one that is further on stays where it is."""
     for offset in offsets.values():
         journal.advance_cursor(cursor, offset)

@@ -14,7 +14,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-from couriermq.core.shards import shard_of
+from couriermq.core.lanes import lane_named, lane_of
 from couriermq.journal.schema import NAMES, REPEATING, conform, journal_schema
 
 if TYPE_CHECKING:
@@ -66,8 +66,10 @@ class Span(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """What can be read of a shard, as a tenant sees it: positions, which only the server can count with."""
+    """What can be read of a lane, as a tenant sees it: positions, which only the server can count with."""
 
+    first: str
+    """Where the lane began."""
     oldest: str
     next: str
 
@@ -126,26 +128,29 @@ class Journal(NamedTuple):
         return isinstance(self.ask("GET", PREFIX)["next"], int)
 
     def spans(self) -> dict[int, Span]:
-        """What can be read of each shard, for root."""
-        shards = self.ask("GET", PREFIX)["shards"]
-        if any(isinstance(one["next"], str) for one in shards):
+        """What can be read of each lane, for root."""
+        lanes = self._lanes()
+        if any(isinstance(one["next"], str) for one in lanes.values()):
             raise JournalError("this needs root's token: a tenant's credential does not see the journal's offsets")
-        return {one["shard"]: Span(one["oldest"], one["next"]) for one in shards}
+        return {lane: Span(one["oldest"], one["next"]) for lane, one in lanes.items()}
 
-    def span(self, shard: int = 0) -> Span:
-        return self.spans()[shard]
+    def span(self, lane: int = 0) -> Span:
+        return self.spans()[lane]
 
     def offsets_at(self, at: int) -> dict[int, int]:
-        """The offset of each shard's first event of that instant or later."""
-        return {one["shard"]: one["offset"] for one in self.ask("GET", f"{PREFIX}?at={at}")["shards"]}
+        """The offset of each lane's first event of that instant or later."""
+        return {lane: one["offset"] for lane, one in self._lanes(f"?at={at}").items()}
 
     def ends(self) -> dict[int, Ends]:
-        """What can be read of each shard, for a tenant."""
-        return {one["shard"]: Ends(one["oldest"], one["next"]) for one in self.ask("GET", PREFIX)["shards"]}
+        """What can be read of each lane, for a tenant."""
+        return {lane: Ends(one["first"], one["oldest"], one["next"]) for lane, one in self._lanes().items()}
 
     def positions_at(self, at: int) -> dict[int, str]:
-        """The position of each shard's first event of that instant or later."""
-        return {one["shard"]: one["offset"] for one in self.ask("GET", f"{PREFIX}?at={at}")["shards"]}
+        """The position of each lane's first event of that instant or later."""
+        return {lane: one["offset"] for lane, one in self._lanes(f"?at={at}").items()}
+
+    def _lanes(self, query: str = "") -> dict[int, dict[str, Any]]:
+        return {lane_named(one["lane"]): one for one in self.ask("GET", PREFIX + query)["lanes"]}
 
     def plan(self, start: str, stop: str, rows: int, wanted: Wanted) -> Iterator[Piece]:
         """The range in pieces of `rows` wanted events; the last one ends at `stop`, and may have none."""
@@ -167,7 +172,7 @@ class Journal(NamedTuple):
         return Piece(begin, start, count)
 
     def borders(self, start: int, stop: int) -> list[int]:
-        """The offsets between the two, which are of one shard, at which segments of the archive end."""
+        """The offsets between the two, which are of one lane, at which segments of the archive end."""
         try:
             found = self.ask("GET", f"{PREFIX}/segments?from={start}&to={stop}")["segments"]
         except NotThere:  # an older server, which does not tell
@@ -199,7 +204,7 @@ class Journal(NamedTuple):
             except DataLoss as error:
                 if not lossy:
                     raise
-                oldest = self.span(shard_of(start)).oldest
+                oldest = self.span(lane_of(start)).oldest
                 if oldest <= start:  # another node has answered that, which does not know yet
                     patience.wait(error)
                 start = max(start, oldest)
@@ -225,9 +230,9 @@ class Journal(NamedTuple):
             connection.close()
 
     def read_positions(
-        self, start: str, stop: str, wanted: Wanted, *, shard: int, lossy: bool = False
+        self, start: str, stop: str, wanted: Wanted, *, lane: int, lossy: bool = False
     ) -> Iterator["pa.RecordBatch"]:
-        """The same between two positions of a shard."""
+        """The same between two positions of a lane."""
         patience, at_end = Patience(self.url), False
         while not at_end:
             try:
@@ -240,7 +245,7 @@ class Journal(NamedTuple):
                 if not lossy:
                     raise
                 patience.wait(error)  # another node may know later than this one
-                start = self.ends()[shard].oldest
+                start = self.ends()[lane].oldest
             except (OSError, HTTPException) as error:
                 patience.wait(error)
 

@@ -1,16 +1,19 @@
-"""Offsets as Spark keeps them: a JSON object with one offset for each shard, its keys in the order of the shards.
+"""Offsets as Spark keeps them: a JSON object with one offset for each lane, by name, in the order of the lanes.
 
-Spark compares offsets as texts, so that the order of the keys counts. A shard that is missing stands at its beginning.
+Spark compares offsets as texts, so that the order of the keys counts. A lane that is missing stands at its beginning:
+it was added later. Checkpoints from before there were lanes have the same keys, see `core.lanes`.
 """
 
 import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from couriermq.core.shards import first_of, shard_of
+from couriermq.core.lanes import first_of_lane, lane_name, lane_named, lane_of
 from couriermq.spark.journal import Journal, JournalError, Span
 
+T = TypeVar("T")
 Offsets = dict[str, int]
 
 POSITION = re.compile(r"[A-Za-z0-9_-]{60}", re.ASCII)
@@ -20,24 +23,30 @@ NOTHING = {"null", "None"}
 """How Spark writes that it has no offsets."""
 
 
-def offsets_of(by_shard: Mapping[int, int]) -> Offsets:
-    return {str(shard): by_shard[shard] for shard in sorted(by_shard)}
+def by_name(by_lane: Mapping[int, T]) -> dict[str, T]:
+    """What there is for each lane, as Spark keeps it."""
+    return {lane_name(lane): by_lane[lane] for lane in sorted(by_lane)}
+
+
+def by_lane(by_name: Mapping[str, T]) -> dict[int, T]:
+    return {lane_named(name): one for name, one in by_name.items()}
 
 
 def read_offsets(text: str | None) -> Offsets:
     """The offsets in a query's progress; none where Spark has nothing to say."""
     if not text or text in NOTHING:
         return {}
-    return offsets_of({int(key): int(at) for key, at in json.loads(text).items()})
+    return by_name({lane: int(at) for lane, at in by_lane(json.loads(text)).items()})
 
 
-def at_of(offsets: Mapping[str, int], shard: int) -> int:
-    return offsets.get(str(shard), first_of(shard))
+def at_of(offsets: Mapping[str, int], name: str) -> int:
+    """Where a lane stands."""
+    return offsets.get(name, first_of_lane(lane_named(name)))
 
 
 def stretches(start: Mapping[str, int], end: Mapping[str, int]) -> list[tuple[int, int]]:
-    """What lies between, as one range of each shard that has any."""
-    both = [(at_of(start, int(shard)), stop) for shard, stop in end.items()]
+    """What lies between, as one range of each lane that has any."""
+    both = [(at_of(start, name), stop) for name, stop in end.items()]
     return [(begin, stop) for begin, stop in both if begin < stop]
 
 
@@ -47,31 +56,31 @@ def backlog(end: Mapping[str, int], newest: Mapping[str, int]) -> int:
 
 
 def newest_of(spans: Mapping[int, Span]) -> Offsets:
-    return offsets_of({shard: span.next for shard, span in spans.items()})
+    return by_name({lane: span.next for lane, span in spans.items()})
 
 
 def oldest_of(spans: Mapping[int, Span]) -> Offsets:
-    return offsets_of({shard: span.oldest for shard, span in spans.items()})
+    return by_name({lane: span.oldest for lane, span in spans.items()})
 
 
 def advance(start: Mapping[str, int], newest: Mapping[str, int], most: int | None) -> Offsets:
-    """As far as `newest`, but at most so many offsets in all; what one shard does not use others may."""
-    left = {int(shard): max(0, stop - at_of(start, int(shard))) for shard, stop in newest.items()}
-    taken: dict[int, int] = {}
-    for index, shard in enumerate(sorted(left, key=lambda shard: left[shard])):
-        fair = left[shard] if most is None else -(-(most - sum(taken.values())) // (len(left) - index))
-        taken[shard] = min(left[shard], fair)
-    known = {int(shard): at for shard, at in start.items()}
-    return offsets_of(known | {shard: at_of(start, shard) + count for shard, count in taken.items()})
+    """As far as `newest`, but at most so many offsets in all; what one lane does not use others may."""
+    left = {name: max(0, stop - at_of(start, name)) for name, stop in newest.items()}
+    taken: Offsets = {}
+    for index, name in enumerate(sorted(left, key=lambda name: left[name])):
+        fair = left[name] if most is None else -(-(most - sum(taken.values())) // (len(left) - index))
+        taken[name] = min(left[name], fair)
+    reached = {name: at_of(start, name) + count for name, count in taken.items()}
+    return by_name(by_lane({**start, **reached}))
 
 
 # -- positions ------------------------------------------------------------------------------------------------
 
 
 def locate(journal: Journal, position: str, *, others: Callable[[Span], int]) -> Offsets:
-    """What a position means now: `earliest`, `latest`, a time, an offset, or a JSON object of offsets by shard.
+    """What a position means now: `earliest`, `latest`, a time, an offset, or a JSON object of offsets by lane.
 
-    Shards that an offset does not speak of stand where `others` says.
+    Lanes that an offset does not speak of stand where `others` says.
     """
     spans = journal.spans()
     if texts(position) is not None:
@@ -81,26 +90,26 @@ def locate(journal: Journal, position: str, *, others: Callable[[Span], int]) ->
     if position == LATEST:
         return newest_of(spans)
     if (given := numbers(position)) is not None:
-        return offsets_of({shard: given.get(shard, others(span)) for shard, span in spans.items()})
-    return offsets_of(journal.offsets_at(instant(position)))
+        return by_name({lane: given.get(lane, others(span)) for lane, span in spans.items()})
+    return by_name(journal.offsets_at(instant(position)))
 
 
 def numbers(position: str) -> dict[int, int] | None:
-    """The offsets that a position names, by shard; none when it is not one of numbers. Raises ValueError."""
+    """The offsets that a position names, by lane; none when it is not one of numbers. Raises ValueError."""
     if position.isdecimal():
-        return {shard_of(int(position)): int(position)}
+        return {lane_of(int(position)): int(position)}
     if not position.startswith("{"):
         return None
-    return {int(shard): int(offset) for shard, offset in json.loads(position).items()}
+    return {lane: int(offset) for lane, offset in by_lane(json.loads(position)).items()}
 
 
 def texts(position: str) -> dict[int, str] | None:
-    """The positions of a tenant that a text names, by shard; none when it is not of that kind. Raises ValueError."""
+    """The positions of a tenant that a text names, by lane; none when it is not of that kind. Raises ValueError."""
     if POSITION.fullmatch(position):
         return {0: position}
     if not position.startswith("{"):
         return None
-    given = {int(shard): text for shard, text in json.loads(position).items()}
+    given: dict[int, str] = by_lane(json.loads(position))
     if not given or not all(isinstance(text, str) and POSITION.fullmatch(text) for text in given.values()):
         return None
     return given

@@ -79,8 +79,8 @@ class CourierSource(DataSource):
     mode                events, messages, ranges or consume
     job                 (consume) whose claims they are: one name for one checkpoint
     startingOffset      earliest (default), latest, an offset, or a time such as 2026-01-31T12:00:00Z; a stream that
-                        has a checkpoint goes on from there instead. Of a store that is divided into shards, an offset
-                        means its shard only; {"0": 1200, "1": 35184372088900} speaks of several
+                        has a checkpoint goes on from there instead. Of a journal with several lanes, an offset
+                        means its lane only; {"0": 1200, "0.1": 2199023255600} speaks of several
     endingOffset        the same, for batch reads; latest by default; the offset itself is not read
     maxRecordsPerBatch  a micro-batch covers at most so many offsets; consume: messages, 100000 by default
     rowsPerPartition    a task covers about so many offsets, 1000000 by default; it ends where a segment of the archive
@@ -105,7 +105,7 @@ class CourierSource(DataSource):
     A stream that writes publishes each batch once, whatever is killed when; a batch write that fails has sent nothing.
     Offsets are journal offsets: the same range gives the same rows, if not always in the same tasks, so a stream that
     is replayed after a crash is exactly once with a sink that is. A server that restarts is waited for. Progress shows
-    offsets as an object with one for each shard, such as {"0": 1200}, and the newest ones of the server as
+    offsets as an object with one for each lane, such as {"0": 1200}, and the newest ones of the server as
     `latestOffset`, so that the backlog is its distance from `endOffset`.
     """
 
@@ -134,13 +134,13 @@ class CourierSource(DataSource):
 
 
 class Range(InputPartition):
-    """From `start` up to, not including, `stop`, offsets or positions of one shard: what one task reads."""
+    """From `start` up to, not including, `stop`, offsets or positions of one lane: what one task reads."""
 
-    def __init__(self, start: Place, stop: Place, shard: int = 0) -> None:
+    def __init__(self, start: Place, stop: Place, lane: int = 0) -> None:
         super().__init__(None)
         self.start = start
         self.stop = stop
-        self.shard = shard
+        self.lane = lane
 
     def as_row(self, columns: Sequence[str]) -> "pa.RecordBatch":
         import pyarrow as pa  # noqa: PLC0415
@@ -180,7 +180,7 @@ class JournalReader:
         return Wanted(columns, options.tenant, options.queues, KINDS if of_messages else ())
 
     def parts(self, start: Places, end: Places) -> list[InputPartition]:
-        return [Range(one.start, one.stop, one.shard) for one in self.planner.stretches(start, end)]
+        return [Range(one.start, one.stop, one.lane) for one in self.planner.stretches(start, end)]
 
     def batches(self, part: Range) -> "Iterator[pa.RecordBatch]":
         """In the executor: the rows of one range."""
@@ -196,7 +196,7 @@ class JournalReader:
         journal, lossy = self.options.journal, not self.options.fail_on_data_loss
         if isinstance(part.start, str) or isinstance(part.stop, str):
             start, stop = str(part.start), str(part.stop)
-            return journal.read_positions(start, stop, self._wanted, shard=part.shard, lossy=lossy)
+            return journal.read_positions(start, stop, self._wanted, lane=part.lane, lossy=lossy)
         return journal.read(part.start, part.stop, self._wanted, lossy=lossy)
 
 

@@ -108,7 +108,7 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """The journal as it stands: offsets `oldest` up to, not including, `next` can be read."""
+    """A lane of the journal as it stands: offsets `oldest` up to, not including, `next` can be read."""
 
     oldest: int
     next: int
@@ -125,27 +125,27 @@ class RoutesChanged(Exception):
 class EventLog(Protocol):
     """What can be read of the past of all shards: their journals, or those and what was sealed of them before."""
 
-    async def spans(self) -> list[Span]:
-        """One for each shard, in their order."""
+    async def spans(self) -> dict[int, Span]:
+        """What can be read of each lane, in ascending order; lanes are added while the store runs."""
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
-        """Durable events of a shard from `start` on, at least one if there is any; raises OffsetGone if trimmed."""
+        """Durable events of a lane from `start` on, at least one if there is any; raises OffsetGone if trimmed."""
 
-    async def offset_at(self, at: int, shard: int = 0) -> int: ...
+    async def offsets_at(self, at: int) -> dict[int, int]: ...
 
 
 class ShardLog(Protocol):
-    """The journal of one shard, which can be trimmed."""
+    """The journal of one shard, which can be trimmed; `Store` says what the methods do."""
 
-    async def span(self) -> Span: ...
+    async def spans(self) -> dict[int, Span]: ...
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]: ...
 
     async def read_commits(self, *, start: int, limit: int) -> list[Commit]: ...
 
-    async def offset_at(self, at: int) -> int: ...
+    async def offsets_at(self, at: int) -> dict[int, int]: ...
 
-    async def offset_keeping(self, size: int) -> int: ...
+    async def offset_keeping(self, size: int, lane: int) -> int: ...
 
     async def trim_events(self, *, before: int) -> int: ...
 
@@ -325,22 +325,26 @@ class Store(Protocol):
     def journals(self) -> Sequence[ShardLog]:
         """That of each shard, by the shards' numbers; the methods below speak of the first, or of an offset's."""
 
-    async def span(self) -> Span: ...
+    async def spans(self) -> dict[int, Span]:
+        """What can be read of each lane of the shard (see `core.lanes`), in ascending order.
+
+        A shard's first lane is always there; any other one from its first event on, and for good.
+        """
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
-        """Durable events from `start` on; raises OffsetGone below the oldest."""
+        """Durable events of a lane from `start` on, up to the first gap; raises OffsetGone below the lane's oldest."""
 
     async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
         """The same as they are stored: whole commits, from the one on that holds `start`, of about `limit` events."""
 
-    async def offset_at(self, at: int) -> int:
-        """The offset of the first event that was committed at `at` or later; the next offset when there is none."""
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        """Of each lane the offset of the first event committed at `at` or later; its next offset without any."""
 
-    async def offset_keeping(self, size: int) -> int:
-        """The offset from which on the journal's events fill at most `size` bytes."""
+    async def offset_keeping(self, size: int, lane: int) -> int:
+        """The offset from which on the lane's events fill at most `size` bytes."""
 
     async def trim_events(self, *, before: int) -> int:
-        """Forget events below `before`, as far as whole commits allow; returns the oldest offset that is left."""
+        """Forget events of a lane below `before`, as far as whole commits allow; returns its oldest offset left."""
 
     # -- care -------------------------------------------------------------------------------------------------
 

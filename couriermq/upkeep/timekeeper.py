@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 class Timekeeper:
     """Run it as one task beside the server. `due` is the store's way to say that something will happen sooner.
 
-    `held` names the offset from which on somebody still wants to read the journal of a shard, if so.
+    `held` names the offset from which on somebody still wants to read a lane of the journal, if so.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Timekeeper:
         *,
         journal_ms: int | None = None,
         journal_bytes: int | None = None,
-        held: Callable[[int], int | None] = lambda shard: None,
+        held: Callable[[int], int | None] = lambda lane: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -84,15 +84,18 @@ class Timekeeper:
         if now < self._next_trim_at or not self._store.holds(UPKEEP):
             return
         self._next_trim_at = now + TICK_MS
-        for shard, journal in enumerate(self._store.journals()):
-            await self._trim_journal(journal, now, held=self._held(shard))
+        for journal in self._store.journals():
+            await self._trim_journal(journal, now)
 
-    async def _trim_journal(self, journal: ShardLog, now: int, *, held: int | None) -> None:
-        ends = [(await journal.span()).oldest]
-        if self._journal_ms is not None:
-            ends.append(await journal.offset_at(now - self._journal_ms))
-        if self._journal_bytes is not None:
-            ends.append(await journal.offset_keeping(self._journal_bytes))
-        end = max(ends) if held is None else min(max(ends), held)
-        if end > ends[0]:
-            await journal.trim_events(before=end)
+    async def _trim_journal(self, journal: ShardLog, now: int) -> None:
+        """Lanes share the bytes that a journal may have evenly."""
+        spans = await journal.spans()
+        aged = {} if self._journal_ms is None else await journal.offsets_at(now - self._journal_ms)
+        for lane, span in spans.items():
+            end = max(span.oldest, aged.get(lane, span.oldest))
+            if self._journal_bytes is not None:
+                end = max(end, await journal.offset_keeping(self._journal_bytes // len(spans), lane))
+            held = self._held(lane)
+            end = end if held is None else min(end, held)
+            if end > span.oldest:
+                await journal.trim_events(before=end)

@@ -124,7 +124,7 @@ async def test_what_one_node_has_sealed_every_node_can_read_and_another_goes_on_
     await post.send(await post.queue(), b"hello")
 
     async def sealed() -> bool:
-        journal = await reader.store.span()
+        journal = (await reader.store.spans())[0]
         return journal.oldest > 0
 
     await eventually(sealed)
@@ -132,11 +132,11 @@ async def test_what_one_node_has_sealed_every_node_can_read_and_another_goes_on_
     assert [event.kind for event in events][-1] == "sent"
     sealers[0].store.resign()
     await eventually(lambda: reader.store.holds(ARCHIVE))
-    before = (await reader.store.span()).oldest
+    before = (await reader.store.spans())[0].oldest
     await post.send(post.catalog.queue("default", "orders"), b"more")
 
     async def sealed_on() -> bool:
-        return (await reader.store.span()).oldest > before
+        return (await reader.store.spans())[0].oldest > before
 
     await eventually(sealed_on)
     assert len(await post.events()) == len(await Post(sealers[0]).events()) > len(events)

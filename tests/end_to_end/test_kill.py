@@ -64,7 +64,7 @@ async def compare_with_journal(data: Path, witness: Witness) -> None:
     rig = Rig(lambda: ENGINES["sqlite"](data))
     await rig.open()
     try:
-        span = await rig.store.span()
+        span = (await rig.store.spans())[0]
         entries = await rig.store.read_events(start=0, limit=span.next)
         while len(entries) < span.next:
             entries += await rig.store.read_events(start=len(entries), limit=span.next)

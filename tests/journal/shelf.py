@@ -61,7 +61,7 @@ async def fill(shelf: Shelf, count: int = 5) -> list[Entry]:
     """Send some messages, each in a commit of its own; gives the journal as it is."""
     for number in range(count):
         await shelf.rig.send("orders", b"\xff%d" % number, attributes={"n": number, "s": "ü"})
-    span = await shelf.rig.store.span()
+    span = (await shelf.rig.store.spans())[0]
     return await shelf.rig.store.read_events(start=span.oldest, limit=10_000)
 
 

@@ -43,7 +43,7 @@ async def test_what_comes_while_a_segment_is_sealed_waits_for_the_next_round(
     shelf.rig.clock.advance(ms=AGE_MS)
     await asyncio.wait_for(shelf.archive.tend(), 25)
     assert files(tmp_path) == [segments.name_of(0, len(before))]
-    assert (await shelf.rig.store.span()).oldest > 0  # it was trimmed
+    assert (await shelf.rig.store.spans())[0].oldest > 0  # it was trimmed
     await asyncio.wait_for(shelf.archive.tend(), 25)
     assert len(files(tmp_path)) == 2
 
@@ -62,7 +62,7 @@ async def test_a_segment_is_sealed_when_there_is_enough_for_it(shelf: Shelf, mon
 async def test_what_is_sealed_leaves_the_store_but_for_its_newest_commit(shelf: Shelf) -> None:
     before = await fill(shelf)
     await shelf.seal()
-    assert (await shelf.rig.store.span()).oldest == len(before) - 1
+    assert (await shelf.rig.store.spans())[0].oldest == len(before) - 1
     assert (await shelf.history.span()).oldest == 0
 
 
@@ -70,7 +70,7 @@ async def test_a_long_journal_is_trimmed_in_steps(shelf: Shelf, monkeypatch: pyt
     monkeypatch.setattr(archiving, "TRIM_STEP", 2)
     before = await fill(shelf, 9)
     await shelf.seal()
-    assert (await shelf.rig.store.span()).oldest == len(before) - 1
+    assert (await shelf.rig.store.spans())[0].oldest == len(before) - 1
 
 
 async def test_a_trim_that_fails_is_tried_again(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ async def test_a_trim_that_fails_is_tried_again(shelf: Shelf, monkeypatch: pytes
     with pytest.raises(Unavailable):
         await shelf.seal()
     await shelf.archive.tend()
-    assert (await shelf.rig.store.span()).oldest == len(before) - 1
+    assert (await shelf.rig.store.spans())[0].oldest == len(before) - 1
 
 
 async def test_sealing_rests_when_nothing_has_happened(shelf: Shelf, tmp_path: Path) -> None:
@@ -158,21 +158,21 @@ async def test_an_instant_leads_to_its_offset_in_segments_too(shelf: Shelf) -> N
     instants = [entry.event.at for entry in await shelf.everything()]
     for at in {*instants, instants[0] - 1, instants[-1] + 1}:
         expected = next((offset for offset, instant in enumerate(instants) if instant >= at), len(instants))
-        assert await shelf.history.offset_at(at) == expected
+        assert (await shelf.history.offsets_at(at))[0] == expected
 
 
 async def test_an_instant_leads_to_its_offset_while_sealing_goes_on(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = await fill(shelf)
-    find = shelf.rig.store.offset_at
+    find = shelf.rig.store.offsets_at
 
-    async def late(at: int) -> int:
+    async def late(at: int) -> dict[int, int]:
         await shelf.seal()
         return await find(at)
 
-    monkeypatch.setattr(shelf.rig.store, "offset_at", late)
-    assert await shelf.history.offset_at(before[1].event.at) == 0
+    monkeypatch.setattr(shelf.rig.store, "offsets_at", late)
+    assert (await shelf.history.offsets_at(before[1].event.at))[0] == 0
 
 
 async def test_an_instant_leads_to_its_offset_where_somebody_else_has_sealed(shelf: Shelf) -> None:
@@ -180,7 +180,7 @@ async def test_an_instant_leads_to_its_offset_where_somebody_else_has_sealed(she
     other = Shelf(shelf.rig, shelf.place)
     await other.archive.open()
     await shelf.seal()
-    assert await other.history.offset_at(before[1].event.at) == 0
+    assert (await other.history.offsets_at(before[1].event.at))[0] == 0
 
 
 async def test_reading_goes_on_while_sealing_does(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ async def test_a_crash_between_sealing_and_trimming_doubles_nothing(
     await shelf.restart()
     assert await shelf.everything() == before
     await shelf.seal()
-    assert (await shelf.rig.store.span()).oldest == len(before) - 1
+    assert (await shelf.rig.store.spans())[0].oldest == len(before) - 1
     assert await shelf.everything() == before
 
 
@@ -250,7 +250,7 @@ async def test_a_place_that_cannot_be_written_leaves_the_journal_whole(
     with pytest.raises(OSError, match="disk full"):
         await shelf.seal()
     assert files(tmp_path) == []
-    assert (await shelf.rig.store.span()).oldest == 0
+    assert (await shelf.rig.store.spans())[0].oldest == 0
     monkeypatch.undo()
     await shelf.seal()
     assert await shelf.everything() == before
@@ -270,7 +270,7 @@ async def test_what_the_journal_forgot_unsealed_is_a_gap_that_nobody_reads_over(
     await fill(shelf)
     await shelf.seal()
     await fill(shelf)
-    end = (await shelf.rig.store.span()).next
+    end = (await shelf.rig.store.spans())[0].next
     await shelf.rig.store.trim_events(before=end - 2)
     assert (await shelf.history.span()).oldest == end - 2
     with pytest.raises(OffsetGone):

@@ -1,6 +1,6 @@
 """The past of a queue that lives on another shard than the home: told everywhere as if there were one journal."""
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ async def app(tmp_path: Path) -> AsyncIterator[InProcess]:
         await shards.add("second", second, weight=1)
         await shards.change("home", weight=0)
 
-        def two_seconds_later() -> Awaitable[Sequence[object]]:
+        def two_seconds_later() -> Awaitable[Mapping[int, object]]:
             app.clock.advance(ms=2_000)
             return app.services.broker.spans()
 
@@ -61,10 +61,10 @@ async def live(app: InProcess) -> Queue:
 async def take_in(app: InProcess) -> None:
     """Build a lake from both journals."""
     entries = []
-    for span in await app.services.broker.spans():
+    for span in (await app.services.broker.spans()).values():
         entries += await app.services.broker.read_events(start=span.oldest, limit=10_000)
     entries.sort(key=lambda entry: entry.event.at)
-    ends = {shard: span.next for shard, span in enumerate(await app.services.broker.spans())}
+    ends = {lane: span.next for lane, span in (await app.services.broker.spans()).items()}
     write_lake(app.services.settings.lake_place, entries, ends=ends)
 
 

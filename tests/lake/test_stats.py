@@ -71,7 +71,7 @@ async def forget(app: InProcess, end: int) -> None:
     """Let the journal know no more than the minute that the tables end in."""
     broker = app.services.broker
     last = (await broker.read_events(start=end - 1, limit=1))[0].event.at
-    await app.store.trim_events(before=await broker.offset_at(last - last % MINUTE))
+    await app.store.trim_events(before=(await broker.offsets_at(last - last % MINUTE))[0])
 
 
 async def ask(app: InProcess, path: str) -> Any:

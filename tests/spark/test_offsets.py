@@ -16,10 +16,10 @@ class TwoShards(Journal):
     """A journal as a server with two shards tells of it."""
 
     def spans(self) -> dict[int, Span]:
-        return {1: Span(STEP + 2, STEP + 50), 0: Span(5, 100)}
+        return {16: Span(STEP + 2, STEP + 50), 0: Span(5, 100)}
 
     def offsets_at(self, at: int) -> dict[int, int]:
-        return {1: STEP + at, 0: at}
+        return {16: STEP + at, 0: at}
 
 
 JOURNAL = TwoShards("http://courier")

@@ -235,8 +235,8 @@ def test_reading_goes_on_behind_the_last_batch_that_came(shop: Shop) -> None:
         shop.send_many(1_000)
     ends = shop.journal.ends()[0]
     wanted = Wanted(("message_id",), queues=(shop.name,), kinds=("sent",))
-    whole = list(shop.journal.read_positions(ends.oldest, ends.next, wanted, shard=0))
-    pieces = list(Breaking(*shop.journal).read_positions(ends.oldest, ends.next, wanted, shard=0))
+    whole = list(shop.journal.read_positions(ends.oldest, ends.next, wanted, lane=0))
+    pieces = list(Breaking(*shop.journal).read_positions(ends.oldest, ends.next, wanted, lane=0))
     ids = [name for batch in pieces for name in batch.column("message_id").to_pylist()]
     assert ids == [name for batch in whole for name in batch.column("message_id").to_pylist()]
     assert len(set(ids)) == len(ids) == 9_000

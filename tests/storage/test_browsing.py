@@ -25,10 +25,10 @@ async def one_of_each_state(rig: Rig) -> None:
 
 async def test_a_look_leases_nothing_and_journals_nothing(rig: Rig) -> None:
     await one_of_each_state(rig)
-    before, span = await rig.counters("orders"), await rig.store.span()
+    before, spans = await rig.counters("orders"), await rig.store.spans()
     assert await ids(rig) == ["leased", "ready", "delayed"]
     assert await rig.counters("orders") == before
-    assert await rig.store.span() == span
+    assert await rig.store.spans() == spans
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ async def test_what_was_copied_may_be_trimmed_before_the_end(
     try:
         migration = Migration(source, target, lambda step, done, total: None)
         await migration.copy()
-        end = (await rig.store.span()).next
+        end = (await rig.store.spans())[0].next
         oldest = await rig.store.trim_events(before=round(part * end))
         left = await rig.store.read_events(start=oldest, limit=10_000)
         before = await picture(rig)
@@ -169,7 +169,7 @@ async def test_what_was_copied_may_be_trimmed_before_the_end(
     await moved.open()
     try:
         assert (await picture(moved))[2:] == before[2:]
-        assert (await moved.store.span()).oldest == oldest
+        assert (await moved.store.spans())[0].oldest == oldest
         assert await moved.store.read_events(start=oldest, limit=10_000) == left
         assert await moved.store.check() == []
     finally:

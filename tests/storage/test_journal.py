@@ -9,6 +9,7 @@ import pytest
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.model import Draft, Extend, Kind, LateAck, QueueSettings
+from couriermq.storage.base import Span
 from tests.support.engines import TENANT, WHO, Rig
 
 CONTROL = "_added", "_changed", "_deleted"
@@ -176,14 +177,14 @@ async def test_what_changes_nothing_is_not_journaled(rig: Rig) -> None:
     await rig.create("orders")
     await rig.create("line", kind=Kind.FIFO)
     await rig.send("line", id="same")
-    before = await rig.store.span()
+    before = await rig.store.spans()
     await rig.send("line", id="same")
     await rig.receive("orders")
     await rig.settle("orders", Extend("made-up", 1))
     await rig.broker.purge(rig.queue("orders"), principal=WHO)
     await rig.broker.remove(rig.queue("orders"), [99], principal=WHO)
     await rig.store.advance(now=rig.now)
-    assert await rig.store.span() == before
+    assert await rig.store.spans() == before
 
 
 async def test_a_deleted_queues_messages_are_told_as_purged(rig: Rig) -> None:
@@ -223,7 +224,7 @@ async def busy_hour(rig: Rig) -> None:
 
 async def test_offsets_have_no_gaps(rig: Rig) -> None:
     await busy_hour(rig)
-    span = await rig.store.span()
+    span = (await rig.store.spans())[0]
     assert [entry.offset for entry in await entries(rig)] == list(range(span.oldest, span.next))
     assert span.oldest == 0
 
@@ -248,7 +249,7 @@ async def test_reading_again_gives_the_same_events(rig: Rig) -> None:
 
 async def test_there_is_nothing_beyond_the_end(rig: Rig) -> None:
     await busy_hour(rig)
-    end = (await rig.store.span()).next
+    end = (await rig.store.spans())[0].next
     assert await entries(rig, end) == []
     assert await entries(rig, end + 10**6) == []
 
@@ -281,7 +282,7 @@ async def test_what_was_trimmed_is_gone_and_says_so(rig: Rig) -> None:
     middle = len(everything) // 2
     oldest = await rig.store.trim_events(before=middle)
     assert 0 < oldest <= middle
-    assert await rig.store.span() == type(await rig.store.span())(oldest=oldest, next=len(everything))
+    assert (await rig.store.spans())[0] == Span(oldest=oldest, next=len(everything))
     assert await entries(rig, oldest) == everything[oldest:]
     with pytest.raises(OffsetGone) as gone:
         await entries(rig, oldest - 1)
@@ -292,10 +293,10 @@ async def test_offsets_and_seqs_go_on_after_everything_was_trimmed(rig: Rig) -> 
     await rig.create("orders")
     last = await rig.send("orders")
     await rig.ack("orders", await rig.receive_one("orders"))
-    span = await rig.store.span()
+    span = (await rig.store.spans())[0]
     await rig.store.trim_events(before=span.next)
     await rig.restart()
-    assert (await rig.store.span()).next == span.next
+    assert (await rig.store.spans())[0].next == span.next
     assert (await rig.send("orders")).seq > last.seq
     newest = (await entries(rig, span.next))[0]
     assert (newest.offset, newest.event.kind) == (span.next, EventKind.SENT)
@@ -311,10 +312,10 @@ async def test_the_journal_keeps_no_more_than_it_may(rig: Rig) -> None:
     await rig.create("orders")
     for n in range(20):
         await rig.send("orders", b"x" * 1_000, id=str(n))
-    before = await rig.store.offset_keeping(5_000)
+    before = await rig.store.offset_keeping(5_000, 0)
     kept = await rig.store.read_events(start=before, limit=100)
     assert [entry.event.message_id for entry in kept] == ["16", "17", "18", "19"]
-    assert await rig.store.offset_keeping(10**9) == (await rig.store.span()).oldest
+    assert await rig.store.offset_keeping(10**9, 0) == (await rig.store.spans())[0].oldest
 
 
 async def test_an_instant_is_found_at_its_lowest_offset_though_a_later_commit_tells_of_an_earlier_one(rig: Rig) -> None:
@@ -324,10 +325,10 @@ async def test_an_instant_is_found_at_its_lowest_offset_though_a_later_commit_te
     started = rig.now
     rig.clock.advance(ms=10_000)
     await rig.create("others")
-    later = (await rig.store.span()).next - 1
+    later = (await rig.store.spans())[0].next - 1
     await rig.store.advance(now=rig.now)  # only now is it written down that the lease ended nine seconds ago
     assert (await rig.events())[-1].kind == EventKind.LEASE_EXPIRED
-    assert await rig.store.offset_at(started + 500) == later
-    assert await rig.store.offset_at(started + 5_000) == later
-    assert await rig.store.offset_at(rig.now + 1) == (await rig.store.span()).next
-    assert await rig.store.offset_at(0) == 0
+    assert (await rig.store.offsets_at(started + 500))[0] == later
+    assert (await rig.store.offsets_at(started + 5_000))[0] == later
+    assert (await rig.store.offsets_at(rig.now + 1))[0] == (await rig.store.spans())[0].next
+    assert (await rig.store.offsets_at(0))[0] == 0

@@ -49,11 +49,11 @@ async def test_a_slot_is_taken_once(rig: Rig) -> None:
 
 async def test_records_change_together_or_not_at_all(rig: Rig) -> None:
     await rig.store.change_records(put=[record("a", slot="place")])
-    before = await rig.store.span()
+    before = await rig.store.spans()
     with pytest.raises(AlreadyExists):
         await rig.store.change_records(put=[record("c"), record("b", slot="place")])
     assert await of_kind_record(rig) == {"a": b"d"}
-    assert await rig.store.span() == before
+    assert await rig.store.spans() == before
 
 
 async def test_an_operation_that_fails_leaves_its_neighbours_in_the_commit_done(rig: Rig) -> None:

@@ -168,10 +168,10 @@ async def test_an_item_that_is_refused_leaves_the_others_stored(rig: Rig) -> Non
 
 async def test_a_batch_where_everything_is_refused_changes_nothing(rig: Rig) -> None:
     await rig.create("orders", max_body_bytes=1)
-    before = await rig.store.span()
+    before = await rig.store.spans()
     outcomes = await rig.send_all("orders", [Draft(body=b"too long"), Draft(body=b"as well")])
     assert [type(outcome) for outcome in outcomes] == [BodyTooLarge, BodyTooLarge]
-    assert await rig.store.span() == before
+    assert await rig.store.spans() == before
 
 
 @pytest.mark.parametrize("count", [0, BATCH_COUNT + 1])

@@ -104,7 +104,7 @@ async def test_events_older_than_the_journal_is_meant_to_hold_are_forgotten(rig:
     async with rig.keeping_time():
         await watched.calls.get()
         await rig.send("orders", id="new")
-        await eventually(rig.store.span, lambda span: span.oldest > 0)
+        await eventually(rig.store.spans, lambda spans: spans[0].oldest > 0)
     assert [event.message_id for event in await rig.events()] == ["young", "new"]
     assert (await rig.counters("orders")).total_count == 3
 
@@ -116,7 +116,7 @@ async def test_without_a_limit_the_journal_forgets_nothing(rig: Rig) -> None:
         await watched.calls.get()
         rig.clock.advance(ms=10_000 * MINUTE)
         await watched.calls.get()
-    assert (await rig.store.span()).oldest == 0
+    assert (await rig.store.spans())[0].oldest == 0
 
 
 async def test_a_receiver_finds_what_becomes_ready_while_time_is_being_applied(rig: Rig) -> None:

@@ -201,11 +201,11 @@ async def test_stopping_answers_everybody_who_waits(rig: Rig) -> None:
 
 async def test_waiting_costs_no_commits(rig: Rig) -> None:
     await rig.create("orders")
-    before = await rig.store.span()
+    before = await rig.store.spans()
     async with rig.keeping_time():
         receivers = [await parked(rig) for _ in range(20)]
         rig.clock.advance(ms=WAIT_MS - 1)
         assert not any(receiver.done() for receiver in receivers)
         rig.clock.advance(ms=1)
         await asyncio.gather(*receivers)
-    assert await rig.store.span() == before
+    assert await rig.store.spans() == before

@@ -248,12 +248,12 @@ class Rig:
         return await self.broker.redrive(self.queue(name), seqs=seqs, principal=WHO)
 
     async def events(self, *kinds: EventKind) -> list[Event]:
-        """The journal from its oldest event on, or only the events of some kinds; of several shards by their time."""
+        """The journal from its oldest event on, or only the events of some kinds; of several lanes by their time."""
         parts: list[list[Event]] = []
         for journal in self.store.journals():
-            span = await journal.span()
-            entries = await journal.read_events(start=span.oldest, limit=span.next - span.oldest)
-            parts.append([entry.event for entry in entries if not kinds or entry.event.kind in kinds])
+            for span in (await journal.spans()).values():
+                entries = await journal.read_events(start=span.oldest, limit=span.next - span.oldest)
+                parts.append([entry.event for entry in entries if not kinds or entry.event.kind in kinds])
         first, *others = parts
         return sorted((event for part in parts for event in part), key=lambda e: e.at) if any(others) else first
 

@@ -353,7 +353,7 @@ class Histories(RuleBasedStateMachine):
         assert sent == [], sent
 
     async def published(self, queue: Queue, chosen: list[Draft], again: bool) -> list[Sent]:
-        before = (await self.rig.store.span()).next
+        before = (await self.rig.store.spans())[0].next
         for attempt in range(1 + again):
             stage = f"stage-{self.series}-{attempt}"
             await self.rig.stages.stage(queue, stage, 0, chosen, principal=WHO)

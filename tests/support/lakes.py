@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from couriermq.core.events import Entry
+from couriermq.core.lanes import lane_name
 from couriermq.journal.arrow import record_batch
 from tests.support.minutes import messages, percentile, queue_minutes
 from tests.support.server import ServerProcess
@@ -19,7 +20,7 @@ INSTANTS = {"at", "sent_at", "first_received_at", "settled_at", "minute", "died_
 
 
 Ends = Mapping[int, int]
-"""The offset that each shard has been taken in up to."""
+"""The offset that each lane has been taken in up to."""
 
 
 def write_lake(root: Path, entries: Sequence[Entry], *, batch: int = 0, ends: Ends | None = None) -> None:
@@ -79,7 +80,10 @@ def put(root: Path, table: str, rows: list[dict[str, Any]], *, folder: str = "")
 
 def commit(root: Path, batch: int, ends: Ends) -> None:
     """What Spark notes when a batch is done."""
-    notes = {"commits": "v1\n{}", "offsets": "v1\n{}\n" + json.dumps(ends)}
+    notes = {
+        "commits": "v1\n{}",
+        "offsets": "v1\n{}\n" + json.dumps({lane_name(lane): end for lane, end in ends.items()}),
+    }
     for folder, text in notes.items():
         path = root / "_checkpoint" / folder / str(batch)
         path.parent.mkdir(parents=True, exist_ok=True)

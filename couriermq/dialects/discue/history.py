@@ -70,7 +70,7 @@ class Happening(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it stands among the events of all shards."""
+        """Where it stands among the events of all lanes."""
         return self.at, self.offset
 
 

@@ -1,6 +1,6 @@
 """The older part of the last day from the lake's tables: its newest events whole, the others counted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from couriermq.core.events import Entry, Event
+from couriermq.core.lanes import first_of_lane
 from couriermq.core.model import MINUTE
-from couriermq.core.shards import first_of
 from couriermq.lake.tables import EVENTS, Lake, Within, day_of, in_ms
 
 if TYPE_CHECKING:
@@ -28,12 +28,15 @@ class Older(msgspec.Struct, frozen=True):
     """Of the others: minute, kind, whether it was in a listener's own queue, and how many."""
 
 
-def read_older(lake: Lake, tenant: str, kinds: Iterable[str], *, since: int, ends: Sequence[int], most: int) -> Older:
-    """From the instant `since` on, up to an offset of each shard."""
+def read_older(
+    lake: Lake, tenant: str, kinds: Iterable[str], *, since: int, ends: Mapping[int, int], most: int
+) -> Older:
+    """From the instant `since` on, up to an offset of each lane."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    shards = ((pc.field("offset") >= first_of(shard)) & (pc.field("offset") < end) for shard, end in enumerate(ends))
-    where = (pc.field("tenant") == tenant) & reduce(or_, shards) & pc.field("kind").isin(list(kinds))
+    offset = pc.field("offset")
+    lanes = ((offset >= first_of_lane(lane)) & (offset < end) for lane, end in ends.items())
+    where = (pc.field("tenant") == tenant) & reduce(or_, lanes) & pc.field("kind").isin(list(kinds))
     rows = lake.read(EVENTS, COLUMNS, where=where, within=Within("at", since), since_day=day_of(since))
     rows = rows.sort_by([("at", "ascending"), ("offset", "ascending")]) if rows.num_rows else rows
     cut = max(0, rows.num_rows - most)

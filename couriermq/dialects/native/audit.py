@@ -5,9 +5,8 @@ from msgspec import UNSET
 from couriermq.core.errors import Invalid, OffsetGone, TenantNotFound
 from couriermq.core.events import AUDIT_KINDS, CHANGE_KINDS
 from couriermq.core.model import Action
-from couriermq.dialects.native import limits
+from couriermq.dialects.native import merged
 from couriermq.dialects.native.access import whole_tenant
-from couriermq.dialects.native.journal import page_of, reading_of
 from couriermq.dialects.native.operations import TENANT, Operation, ok
 from couriermq.dialects.native.wire import events as wire
 from couriermq.dialects.native.wire.reading import read_query
@@ -24,11 +23,8 @@ async def read_audit_events(call: Call) -> Reply:
     if strange:
         raise Invalid(f"{strange[0]!r} is not the kind of an audit event", field="kind")
     selection = Selection(tenant=tenant.id, kinds=frozenset(query.kinds) or KINDS, audit=True)
-    start = None if query.start is UNSET else call.numbers.true_position(query.start, field="from")
-    reading = await reading_of(
-        call, selection, start=start, stop=None, limit=query.limit, scan_count=limits.JSON_SCAN_COUNT
-    )
-    return ok(await page_of(call, reading))
+    start = None if query.start is UNSET else query.start
+    return ok(await merged.page(call, selection, start=start, limit=query.limit))
 
 
 OPERATIONS = (

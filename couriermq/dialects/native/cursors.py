@@ -3,7 +3,7 @@
 import msgspec
 
 from couriermq.core.errors import CursorNotFound, Forbidden, Invalid
-from couriermq.core.shards import shard_of
+from couriermq.core.lanes import lane_of
 from couriermq.dialects.native import limits
 from couriermq.dialects.native.operations import PREFIX, Operation, gone, ok
 from couriermq.dialects.native.wire import events as wire
@@ -20,7 +20,7 @@ async def list_cursors(call: Call) -> Reply:
 async def advance_cursor(call: Call) -> Reply:
     _require_root(call)
     order = read(_ORDER, call.body)
-    span = await call.services.history.span(shard_of(order.offset))
+    span = await call.services.history.span(lane_of(order.offset))
     if order.offset > span.next:
         raise Invalid(f"offset is {order.offset}, but the journal ends at {span.next}", field="offset")
     return ok(_write_cursor(await call.services.cursors.advance(_name_of(call), order.offset)))

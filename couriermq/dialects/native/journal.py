@@ -13,10 +13,10 @@ from msgspec import UNSET, UnsetType
 from couriermq.core.errors import Forbidden, Invalid, OffsetGone, TenantNotFound
 from couriermq.core.events import Entry
 from couriermq.core.hex_ids import id_of
+from couriermq.core.lanes import first_of_lane, lane_name, lane_of
 from couriermq.core.limits import RESPONSE_BYTES, Room
 from couriermq.core.model import Action
-from couriermq.core.shards import shard_of
-from couriermq.dialects.native import limits
+from couriermq.dialects.native import limits, merged
 from couriermq.dialects.native.access import journal_view
 from couriermq.dialects.native.operations import PREFIX, Operation, encode, ok
 from couriermq.dialects.native.wire import events as wire
@@ -53,18 +53,28 @@ async def read_journal(call: Call) -> Reply:
     history, numbers = call.services.history, call.numbers
     if query.at is not UNSET and query.last is not UNSET:
         raise Invalid("give at or last, not both", field="last")
-    shards = []
-    for shard, span in enumerate(await history.spans()):
-        written = wire.Shard(shard, numbers.position(span.oldest), numbers.position(span.next))
-        if query.at is not UNSET:
-            written.offset = numbers.position(max(span.oldest, await history.offset_at(query.at, shard)))
+    lanes = []
+    spans = await history.spans()
+    begins = await history.offsets_at(query.at) if query.at is not UNSET else {}
+    for lane, span in spans.items():
+        written = wire.Lane(lane_name(lane), *map(numbers.position, (first_of_lane(lane), span.oldest, span.next)))
+        if lane in begins:
+            written.offset = numbers.position(max(span.oldest, begins[lane]))
         if query.last is not UNSET:
             selection = Selection(tenant=tenant, view=journal_view(call))
             start = max(span.oldest, span.next - limits.JSON_SCAN_COUNT)
             offset = await scan.last_offset(history, selection, start=start, stop=span.next, count=query.last)
             written.offset = numbers.position(offset)
-        shards.append(written)
-    return ok(wire.Journal(shards[0].oldest, shards[0].next, shards, shards[0].offset))
+        lanes.append(written)
+    places = {lane: span.next for lane, span in spans.items()}
+    if query.last is not UNSET:
+        selection = Selection(tenant=tenant, view=journal_view(call))
+        places = await merged.last_places(history, selection, spans, count=query.last)
+    elif begins:
+        places = {lane: max(span.oldest, begins[lane]) for lane, span in spans.items()}
+    return ok(
+        wire.Journal(lanes[0].oldest, lanes[0].next, lanes, merged.write_places(numbers, places), lanes[0].offset)
+    )
 
 
 async def list_segments(call: Call) -> Reply:
@@ -72,7 +82,7 @@ async def list_segments(call: Call) -> Reply:
         raise Forbidden("list", "the segments of the archive; that needs the root credential")
     query = read_query(call, wire.SegmentsQuery)
     start, stop = _asked(call, query.start, field="from"), _asked(call, query.stop, field="to")
-    span = await call.services.history.span(_shard_of(start))
+    span = await call.services.history.span(_lane_of(start))
     found = await call.services.history.segments(
         start=span.oldest if start is None else start, stop=span.next if stop is None else stop
     )
@@ -109,6 +119,10 @@ async def read_events(call: Call) -> Reply:
     most = limits.ARROW_EVENT_COUNT if as_arrow else limits.JSON_EVENT_COUNT
     if query.limit > most:
         raise Invalid(f"limit is {query.limit}; choose from 1 to {most} for this format", field="limit")
+    if query.merged:
+        return ok(await _merged(call, query, selection, as_arrow=as_arrow))
+    if query.lossy:
+        raise Invalid("lossy is for a merged read", field="lossy")
     if as_arrow:
         _check_json_only(query)
     elif query.order == "newest":
@@ -125,6 +139,13 @@ async def read_events(call: Call) -> Reply:
     if not as_arrow:
         return ok(await _awaited(call, query, reading))
     return _tenant_stream(call, reading, columns)
+
+
+async def _merged(call: Call, query: wire.EventsQuery, selection: Selection, *, as_arrow: bool) -> wire.EventPage:
+    if as_arrow or query.stop is not UNSET or query.order == "newest":
+        raise Invalid("a merged read is for JSON, oldest first, and has no `to`", field="merged")
+    start = None if query.start is UNSET else query.start
+    return await merged.page(call, selection, start=start, limit=query.limit, wait_ms=query.wait_ms, lossy=query.lossy)
 
 
 async def _awaited(call: Call, query: wire.EventsQuery, reading: Reading) -> wire.EventPage:
@@ -270,8 +291,8 @@ async def _reading(call: Call, query: wire.RangeQuery, selection: Selection, *, 
 async def reading_of(
     call: Call, selection: Selection, *, start: int | None, stop: int | None, limit: int, scan_count: int
 ) -> Reading:
-    """What one call reads of the shard of `start`, or of the first one; raises OffsetGone."""
-    span = await call.services.history.span(_shard_of(start))
+    """What one call reads of the lane of `start`, or of the first one; raises OffsetGone."""
+    span = await call.services.history.span(_lane_of(start))
     start = span.oldest if start is None else start
     if start < span.oldest:
         raise OffsetGone(start, span.oldest)
@@ -284,9 +305,9 @@ def _asked(call: Call, position: str | UnsetType, *, field: str) -> int | None:
     return None if position is UNSET else call.numbers.true_position(position, field=field)
 
 
-def _shard_of(start: int | None) -> int:
-    """The shard that an offset is of; the first one without."""
-    return 0 if start is None else shard_of(start)
+def _lane_of(start: int | None) -> int:
+    """The lane that an offset is of; the first one without."""
+    return 0 if start is None else lane_of(start)
 
 
 async def page_of(call: Call, reading: Reading) -> wire.EventPage:
@@ -327,9 +348,11 @@ OPERATIONS = (
         description="Root gets offsets, any other caller positions: texts that go into `from` and `to` and that are new"
         " ones each time. With `at`, an instant, the answer also has the `offset` (or position) of the first event from"
         " then on; with `last`, a number, that from which on there are so many events that the caller may see, or the"
-        " last 100,000 of the store if they are not among these. A store that is divided has a journal in each shard;"
-        " the shard's number stands in the top bits of its offsets (`shard * 2**45 + n`), and a read stays in the shard"
-        " of its `from`.",
+        " last 100,000 of the store if they are not among these. A journal has lanes, which are written"
+        " independently of each other: one of a store in files, up to 16 of each PostgreSQL database. The lane stands"
+        " in the top bits of an offset (`shard * 2**45 + lane * 2**41 + n`), and a read stays in the lane of its `from`"
+        ", unless it is merged. A store gets more lanes while it runs; who reads each begins at `first` of a new"
+        " one.",
         needs="stats",
         query=wire.JournalQuery,
         gives={200: wire.Journal},
@@ -348,8 +371,11 @@ OPERATIONS = (
         " Bodies, attributes and the URLs of listeners are left out of"
         " queues that the caller may not browse, and the scopes of credentials unless it may manage the tenant. `queue`"
         " (a name or an id) and `kind` choose among the events and may be given again, `principal`, `message` and `seq`"
-        " choose too; with `order=newest` the newest come first and `next` goes into `to`. `columns` names the columns"
-        " of an Arrow stream, with commas between them. Where an Arrow stream ends, root finds in `Courier-Next`."
+        " choose too; with `order=newest` the newest of a lane come first and `next` goes into `to`. With `merged`, a"
+        " read covers all lanes in the order of time, lanes that are added later included. `limit` is then a number of"
+        " events for root, too, and `next` is a text that holds a place in each lane; an offset or a position in `from`"
+        " stands for the instant of its event. `columns` names the columns of an Arrow stream, with commas between"
+        " them. Where an Arrow stream ends, root finds in `Courier-Next`."
         " For any other caller each record batch has the key `courier-next` in its custom metadata, the position after"
         " it; the last batch, which has no rows, also has `courier-at-end`, true or false. Root may accept Parquet"
         " beside Arrow: where most of a large segment of the archive is asked for, all columns and all events, the"

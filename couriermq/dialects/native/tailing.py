@@ -8,8 +8,8 @@ from msgspec import UNSET
 from couriermq.core.errors import Invalid, OffsetGone
 from couriermq.core.events import Entry
 from couriermq.core.hex_ids import id_of
+from couriermq.core.lanes import first_of_lane, lane_of
 from couriermq.core.model import Tenant
-from couriermq.core.shards import shard_of
 from couriermq.dialects.native.access import journal_view
 from couriermq.dialects.native.operations import encode
 from couriermq.dialects.native.wire import live as wire
@@ -24,47 +24,46 @@ READ_COUNT = 10_000
 """Events that one look reads; a reader that is further behind goes on at the end, and is told so."""
 FRAME_BYTES = 256 * 1024
 """What one look may tell; a larger event goes alone."""
-SHARDS = ","
-"""Between the positions of shards."""
+SEPARATOR = ","
+"""Between the positions in lanes."""
 
 
 class Tail:
-    """Reads every shard's journal from a position on, and passes over what is too much."""
+    """Reads every lane of the journal from a position on, and passes over what is too much."""
 
     def __init__(self, call: Call, tenant: Tenant, query: wire.LiveQuery) -> None:
         self._call = call
         self._history = call.services.history
         self._tenant = tenant
         self._query = query
-        self._next: list[int] = []
+        self._next: dict[int, int] = {}
         self._allowance = float(query.max_per_second)
 
     async def begin(self) -> None:
         spans = await self._history.spans()
-        self._next = [span.next for span in spans]
+        self._next = {lane: span.next for lane, span in spans.items()}
         asked = self._call.header(b"last-event-id") or ("" if self._query.start is UNSET else self._query.start)
-        for position in filter(None, asked.split(SHARDS)):
+        for position in filter(None, asked.split(SEPARATOR)):
             offset = self._call.numbers.true_position(position, field="from")
-            if shard_of(offset) >= len(spans):
-                raise Invalid("from is a position of a shard that does not exist", field="from")
-            span = spans[shard_of(offset)]
-            self._next[shard_of(offset)] = min(max(offset, span.oldest), span.next)
+            lane = lane_of(offset)
+            if lane not in spans:
+                raise Invalid("from is a position in a lane that does not exist", field="from")
+            self._next[lane] = min(max(offset, spans[lane].oldest), spans[lane].next)
 
     async def look(self) -> AsyncIterator[bytes]:
         """What has happened since the last look, as frames."""
         most = self._query.max_per_second
         self._allowance = min(most, self._allowance + most * BEAT_MS / 1_000)
         selection = self._selection()
-        for shard, span in enumerate(await self._history.spans()):
-            if shard == len(self._next):
-                self._next.append(span.oldest)  # it is new
-            if self._next[shard] < span.next - READ_COUNT:
-                yield self._jump(shard, span.next)
+        for lane, span in (await self._history.spans()).items():
+            self._next.setdefault(lane, first_of_lane(lane))  # it is new
+            if self._next[lane] < span.next - READ_COUNT:
+                yield self._jump(lane, span.next)
             try:
-                async for frame in self._read(shard, span.next, selection):
+                async for frame in self._read(lane, span.next, selection):
                     yield frame
             except OffsetGone:
-                yield self._jump(shard, span.next)
+                yield self._jump(lane, span.next)
 
     def _selection(self) -> Selection:
         query = self._query
@@ -80,22 +79,22 @@ class Tail:
             message_id=query.message,
         )
 
-    def _jump(self, shard: int, stop: int) -> bytes:
+    def _jump(self, lane: int, stop: int) -> bytes:
         """Go on at the end; only root may learn how much others did meanwhile."""
-        start, self._next[shard] = self._next[shard], stop
+        start, self._next[lane] = self._next[lane], stop
         return self._skipped(None, start, stop)
 
-    async def _read(self, shard: int, stop: int, selection: Selection) -> AsyncIterator[bytes]:
+    async def _read(self, lane: int, stop: int, selection: Selection) -> AsyncIterator[bytes]:
         passed, first = 0, 0
         room = FRAME_BYTES
-        while self._next[shard] < stop:
-            start = self._next[shard]
+        while self._next[lane] < stop:
+            start = self._next[lane]
             entries = await self._history.read_events(start=start, limit=min(CHUNK, stop - start))
             if not entries:
                 break
             chosen = selection.choose(entries)
             for entry, shown in zip(chosen, show_entries(chosen, self._call.numbers), strict=True):
-                self._next[shard] = entry.offset + 1
+                self._next[lane] = entry.offset + 1
                 if passed or self._allowance < 1 or room <= 0:
                     first = first if passed else entry.offset
                     passed += 1
@@ -104,9 +103,9 @@ class Tail:
                 frame = self._event(shown)
                 room -= len(frame)
                 yield frame
-            self._next[shard] = entries[-1].offset + 1
+            self._next[lane] = entries[-1].offset + 1
         if passed:
-            yield self._skipped(passed, first, self._next[shard])
+            yield self._skipped(passed, first, self._next[lane])
 
     def _event(self, shown: Entry) -> bytes:
         return wire.frame("event", msgspec.Raw(encode(write_event(shown))), self._position())
@@ -117,5 +116,5 @@ class Tail:
         return wire.frame("skipped", told, self._position())
 
     def _position(self) -> str:
-        """Where to go on, in each shard."""
-        return SHARDS.join(str(self._call.numbers.position(offset)) for offset in self._next)
+        """Where to go on, in each lane."""
+        return SEPARATOR.join(str(self._call.numbers.position(offset)) for offset in self._next.values())

@@ -59,6 +59,7 @@ WORDS: dict[str, str] = {
     "field": "The part of the request that is wrong.",
     "findings": "What was found, the worst first.",
     "fix": "A call that helps.",
+    "first": "The offset, or position, that the lane began with.",
     "format": "How to write the answer; without it the Accept header decides.",
     "from": "Where to begin: the first offset or position to read (without it the first that there is), or an instant"
     " in epoch milliseconds.",
@@ -74,8 +75,11 @@ WORDS: dict[str, str] = {
     "lease_ms": "How long a receiver may hold a message.",
     "leased_count": "How many messages are in somebody's hands.",
     "leases": "The messages that are now in the caller's hands.",
+    "lane": "The lane's name: the number of its shard, then, unless it is the first, a point and its own number.",
+    "lanes": "What can be read of each lane of the journal.",
     "last": "How many events before the end of the journal.",
     "limit": "At most so many.",
+    "lossy": "Whether a merged read passes over events that are no longer kept, instead of the answer 410.",
     "matcher": "How the value is compared.",
     "max_attempts": "Leases before a message is dead; null means that it may fail for ever.",
     "max_body_bytes": "The largest body that the queue takes.",
@@ -90,6 +94,8 @@ WORDS: dict[str, str] = {
     "messages": "The messages, oldest first.",
     "method": "The method of the call.",
     "name": "The name by which people know it.",
+    "merged": "In a query, whether all lanes are read, in the order of time; of the journal, the `from` of such a read:"
+    " the place that `at` or `last` asks for, or else the end.",
     "next": "Where to go on; where it is null there is nothing more. Of the journal, an offset for root, a position"
     " that cannot be counted with for any other caller.",
     "number": "Which claim of a job, publication of a series, or shard of the store.",
@@ -133,8 +139,7 @@ WORDS: dict[str, str] = {
     "seqs": "The numbers of the messages.",
     "series": "Publications whose numbers only rise, such as those of one streaming query.",
     "settlements": "What to do with each message.",
-    "shard": "The shard's number; 0 where the store is not divided.",
-    "shards": "The shards of the store, by number; of the journal, what can be read of each.",
+    "shards": "The shards of the store, by number.",
     "size": "How many bytes the body has.",
     "source_queue": "The queue that the message died in; null once that is deleted.",
     "source_queue_id": "The id of the queue that the message died in.",

@@ -5,6 +5,7 @@ import asyncio
 from couriermq.core.chronicle import Commit, entries_of
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import Entry
+from couriermq.core.lanes import lane_of
 from couriermq.core.limits import RESPONSE_BYTES
 from couriermq.storage.base import Span
 from couriermq.storage.postgres.pool import Pool
@@ -20,6 +21,9 @@ class Journal:
     def __init__(self, pool: Pool, *, first: int = 0) -> None:
         self._pool = pool
         self._first = first
+
+    async def spans(self) -> dict[int, Span]:
+        return {lane_of(self._first): await self.span()}
 
     async def span(self) -> Span:
         found = await self._pool.ask_one(Q.span)
@@ -52,9 +56,10 @@ class Journal:
         await self._pool.ask_one(Q.trim_journal, before=before)
         return (await self.span()).oldest
 
-    async def offset_at(self, at: int) -> int:
+    async def offsets_at(self, at: int) -> dict[int, int]:
         found = await self._pool.ask_one(Q.offset_at, at=at)
-        return int(found[0][0]) if found and found[0][0] is not None else (await self.span()).next
+        offset = int(found[0][0]) if found and found[0][0] is not None else (await self.span()).next
+        return {lane_of(self._first): offset}
 
     async def offset_keeping(self, size: int) -> int:
         ((found,),) = await self._pool.ask_one(Q.offset_keeping, size=size)

@@ -145,17 +145,19 @@ class Porting:
             await _pipe(source, out.encode(), goal, into.encode())
             await goal.execute("COMMIT")
 
-    async def touched(self, start: int, queue_ids: set[str]) -> tuple[list[int], int]:
-        """The seqs that events from `start` on have to do with, of some queues, and the offset after these events."""
+    async def touched(self, starts: dict[int, int], queue_ids: set[str]) -> tuple[list[int], dict[int, int]]:
+        """The seqs that events of some queues, from an offset of each lane on, have to do with; the offsets after."""
         seqs: set[int] = set()
-        while entries := await self._journal.read(start=start, limit=EVENTS):
-            for entry in entries:
-                event = entry.event
-                target = event.detail.get("target_id") if event.detail else None
-                if event.seq is not None and (event.queue_id in queue_ids or target in queue_ids):
-                    seqs.add(event.seq)
-            start = entries[-1].offset + 1
-        return sorted(seqs), start
+        ends = dict(starts)
+        for lane in starts:
+            while entries := await self._journal.read(start=ends[lane], limit=EVENTS):
+                for entry in entries:
+                    event = entry.event
+                    target = event.detail.get("target_id") if event.detail else None
+                    if event.seq is not None and (event.queue_id in queue_ids or target in queue_ids):
+                        seqs.add(event.seq)
+                ends[lane] = entries[-1].offset + 1
+        return sorted(seqs), ends
 
     async def arrived_since(self, keys: Sequence[int], since: int) -> list[int]:
         """Seqs that came from other shards: their events are in the journals there."""

@@ -454,8 +454,8 @@ class PostgresStore(Claims, Stages):
     def journals(self) -> Sequence[ShardLog]:
         return [self]
 
-    async def span(self) -> Span:
-        return await self._journal.span()
+    async def spans(self) -> dict[int, Span]:
+        return await self._journal.spans()
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         return await self._journal.read(start=start, limit=limit)
@@ -466,10 +466,10 @@ class PostgresStore(Claims, Stages):
     async def trim_events(self, *, before: int) -> int:
         return await self._journal.trim(before=before)
 
-    async def offset_at(self, at: int) -> int:
-        return await self._journal.offset_at(at)
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        return await self._journal.offsets_at(at)
 
-    async def offset_keeping(self, size: int) -> int:
+    async def offset_keeping(self, size: int, lane: int) -> int:
         return await self._journal.offset_keeping(size)
 
     # -- care -------------------------------------------------------------------------------------------------

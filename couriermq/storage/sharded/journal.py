@@ -3,6 +3,7 @@
 from couriermq.core.chronicle import Commit
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import Entry
+from couriermq.core.lanes import lane_of
 from couriermq.storage.base import ShardLog, Span
 from couriermq.storage.sharded.routing import Routing
 
@@ -14,8 +15,8 @@ class ShardJournal:
         self._routing = routing
         self._number = number
 
-    async def span(self) -> Span:
-        return await (await self._log()).span()
+    async def spans(self) -> dict[int, Span]:
+        return await (await self._log()).spans()
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         return await (await self._log()).read_events(start=start, limit=limit)
@@ -23,11 +24,11 @@ class ShardJournal:
     async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
         return await (await self._log()).read_commits(start=start, limit=limit)
 
-    async def offset_at(self, at: int) -> int:
-        return await (await self._log()).offset_at(at)
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        return await (await self._log()).offsets_at(at)
 
-    async def offset_keeping(self, size: int) -> int:
-        return await (await self._log()).offset_keeping(size)
+    async def offset_keeping(self, size: int, lane: int) -> int:
+        return await (await self._log()).offset_keeping(size, lane)
 
     async def trim_events(self, *, before: int) -> int:
         return await (await self._log()).trim_events(before=before)
@@ -37,35 +38,35 @@ class ShardJournal:
 
     async def _log(self) -> ShardLog:
         shard = self._routing.places.shards[self._number]
-        return _Ended(shard.end) if shard.is_removed else await self._routing.engine(self._number)
+        return _Ended(shard.end, *shard.other_ends) if shard.is_removed else await self._routing.engine(self._number)
 
 
 class _Ended:
     """The journal of a shard that was removed: where it ended is known, the rest is for the archive to tell."""
 
-    def __init__(self, end: int) -> None:
-        self._end = end
+    def __init__(self, *ends: int) -> None:
+        self._ends = {lane_of(end): end for end in ends}
 
-    async def span(self) -> Span:
-        return Span(oldest=self._end, next=self._end)
+    async def spans(self) -> dict[int, Span]:
+        return {lane: Span(oldest=end, next=end) for lane, end in self._ends.items()}
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
-        if start < self._end:
-            raise OffsetGone(start, self._end)
+        if start < (end := self._ends.get(lane_of(start), 0)):
+            raise OffsetGone(start, end)
         return []
 
     async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
         await self.read_events(start=start, limit=limit)
         return []
 
-    async def offset_at(self, at: int) -> int:
-        return self._end
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        return self._ends.copy()
 
-    async def offset_keeping(self, size: int) -> int:
-        return self._end
+    async def offset_keeping(self, size: int, lane: int) -> int:
+        return self._ends[lane]
 
     async def trim_events(self, *, before: int) -> int:
-        return self._end
+        return self._ends[lane_of(before)]
 
     def holds(self, duty: str) -> bool:
         return False

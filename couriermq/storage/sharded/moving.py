@@ -14,10 +14,11 @@ import msgspec
 
 from couriermq.clock import Clock, fresh_key
 from couriermq.core.errors import InUse, Invalid
+from couriermq.core.lanes import first_of_lane
 from couriermq.core.model import MINUTE, Kind, Queue
 from couriermq.core.sharding import Relocation, RelocationState
 from couriermq.core.shards import era_start
-from couriermq.storage.sharded.member import START, Engine, Mark, Position, Versions, quietly
+from couriermq.storage.sharded.member import START, Engine, Mark, Places, Position, Versions, quietly
 from couriermq.storage.sharded.places import (
     era_record,
     fence_record,
@@ -72,11 +73,11 @@ class Move:
         for engine in (source, target):
             await engine.porting.take_mark(self._mark)
         await target.porting.erase(self._family, self._mark)  # what an earlier run has left
-        offset = (await source.span()).next
+        places = {lane: span.next for lane, span in (await source.spans()).items()}
         await self._copy_all(source, target)
         await self._reach("copied")
-        offset = await self._catch_up(source, target, offset)
-        await self._take_over(source, target, offset, started_at)
+        places = await self._catch_up(source, target, places)
+        await self._take_over(source, target, places, started_at)
         await self._reach("flipped")
         await clean(self._routing, self._relocation, self._family)
         await self._tell(RelocationState.DONE)
@@ -99,24 +100,29 @@ class Move:
         for key, known in self._versions.items():
             self._versions[key] = await source.porting.copy_packs(target.porting, key, known, self._mark)
 
-    async def _catch_up(self, source: Engine, target: Engine, offset: int) -> int:
-        """Copy again what has changed, until that is little; the offset up to which it is done."""
+    async def _catch_up(self, source: Engine, target: Engine, places: Places) -> Places:
+        """Copy again what has changed, until that is little; the offset of each lane up to which it is done."""
         for _ in range(MOST_ROUNDS):
-            seqs, offset = await source.porting.touched(offset, self._ids)
+            seqs, places = await self._touched(source, places)
             await source.porting.copy_named(target.porting, self._keys, seqs, self._mark)
             await self._copy_packs(source, target)
             await self._beat()
             if len(seqs) <= LITTLE:
                 break
-        return offset
+        return places
 
-    async def _take_over(self, source: Engine, target: Engine, offset: int, started_at: int) -> None:
+    async def _touched(self, source: Engine, places: Places) -> tuple[list[int], Places]:
+        """Messages that have changed since these places, and where the journal ends now."""
+        starts = {lane: places.get(lane, first_of_lane(lane)) for lane in await source.spans()}
+        return await source.porting.touched(starts, self._ids)
+
+    async def _take_over(self, source: Engine, target: Engine, places: Places, started_at: int) -> None:
         await self._tell(RelocationState.FROZEN)
         began = perf_counter()
         try:
             await self._fence(source)
             await self._reach("fenced")
-            await self._copy_rest(source, target, offset, started_at)
+            await self._copy_rest(source, target, places, started_at)
             await self._reach("whole")
             await self._flip(target, began)
         except BaseException:
@@ -133,9 +139,9 @@ class Move:
             residents.fence(self._keys)
             await source.change_records(put=[fence_record(queue) for queue in self._family])
 
-    async def _copy_rest(self, source: Engine, target: Engine, offset: int, started_at: int) -> None:
+    async def _copy_rest(self, source: Engine, target: Engine, places: Places, started_at: int) -> None:
         ported = source.porting
-        seqs, _ = await ported.touched(offset, self._ids)
+        seqs, _ = await self._touched(source, places)
         seqs += await ported.arrived_since(self._keys, started_at - MINUTE)
         seqs += await target.porting.delayed(self._keys, self._clock.now() + MINUTE)
         await ported.copy_named(target.porting, self._keys, sorted(set(seqs)), self._mark)

@@ -123,8 +123,9 @@ class Shards:
                 raise Invalid("the home holds everything that is not a message; it cannot be removed")
             await self._check_empty(shard)
             engine = await self._routing.engine(shard.number)
-            end = (await engine.span()).next
-            await self._put(msgspec.structs.replace(shard, state=ShardState.REMOVED, url="", weight=0, end=end))
+            end, *others = (span.next for span in (await engine.spans()).values())
+            removed = {"state": ShardState.REMOVED, "url": "", "weight": 0, "end": end, "other_ends": tuple(others)}
+            await self._put(msgspec.structs.replace(shard, **removed))
         self._routing.heard(set())
 
     async def _check_empty(self, shard: Shard) -> None:

@@ -248,8 +248,8 @@ class ShardedStore(Claims, Stages):
             ShardJournal(self.routing, number) for number in sorted(self.routing.places.shards)
         ]  # removed ones, too
 
-    async def span(self) -> Span:
-        return await self._home.span()
+    async def spans(self) -> dict[int, Span]:
+        return await self._home.spans()
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         return await self._journal_of(start).read_events(start=start, limit=limit)
@@ -263,11 +263,11 @@ class ShardedStore(Claims, Stages):
             raise OffsetGone(offset, first_of(0))
         return ShardJournal(self.routing, number)
 
-    async def offset_at(self, at: int) -> int:
-        return await self._home.offset_at(at)
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        return await self._home.offsets_at(at)
 
-    async def offset_keeping(self, size: int) -> int:
-        return await self._home.offset_keeping(size)
+    async def offset_keeping(self, size: int, lane: int) -> int:
+        return await self._home.offset_keeping(size, lane)
 
     async def trim_events(self, *, before: int) -> int:
         return await self._journal_of(before).trim_events(before=before)

@@ -43,8 +43,8 @@ class Journal:
     def journals(self) -> Sequence[ShardLog]:
         return [self]
 
-    async def span(self) -> Span:
-        return Span(oldest=self._oldest_offset, next=self._engine.durable_offset)
+    async def spans(self) -> dict[int, Span]:
+        return {0: Span(oldest=self._oldest_offset, next=self._engine.durable_offset)}
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         commits = await self.read_commits(start=start, limit=limit)
@@ -98,13 +98,12 @@ class Journal:
     def _drop_unused(self, unit: Unit, *, after: int) -> int | None:
         return trim.drop_unused(self._db, after=after)
 
-    async def offset_at(self, at: int) -> int:
-        """The offset of the first event that was committed at `at` or later."""
+    async def offsets_at(self, at: int) -> dict[int, int]:
         found = self._db.execute(Q.offset_at, (at, self._oldest_offset)).fetchone()[0]
         durable = self._engine.durable_offset
-        return durable if found is None else min(int(found), durable)
+        return {0: durable if found is None else min(int(found), durable)}
 
-    async def offset_keeping(self, size: int) -> int:
+    async def offset_keeping(self, size: int, lane: int) -> int:
         found = await asyncio.to_thread(self._find_offset_keeping, size)
         return self._oldest_offset if found is None else min(found, self._engine.durable_offset)
 

@@ -34,7 +34,7 @@ async def sealed(tenant: Tenant) -> None:
     end = (await tenant.ask("GET", f"{PREFIX}/journal"))["next"]
     await tenant.queue("later")
     async with asyncio.timeout(30):
-        while (await tenant.app.store.span()).oldest < end:
+        while (await tenant.app.store.spans())[0].oldest < end:
             tenant.clock.advance(ms=1_000)
             await asyncio.sleep(0.001)  # the archive works in threads of its own
 

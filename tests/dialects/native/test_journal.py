@@ -221,13 +221,14 @@ async def test_the_archive_answers_in_the_journals_place(tmp_path: Path) -> None
 
         def a_second_later() -> Awaitable[Any]:
             root.clock.advance(ms=1_000)
-            return root.app.store.span()
+            return root.app.store.spans()
 
-        await eventually(a_second_later, lambda span: span.oldest >= end - 1)
+        await eventually(a_second_later, lambda spans: spans[0].oldest >= end - 1)
         assert (await root.ask("GET", JOURNAL)) == {
             "oldest": 0,
             "next": end,
-            "shards": [{"shard": 0, "oldest": 0, "next": end}],
+            "lanes": [{"lane": "0", "first": 0, "oldest": 0, "next": end}],
+            "merged": f"o{end}",
         }
         assert await events(root, "from=0") == before
         assert rows(await root.call("GET", f"{EVENTS}?from=0&format=arrow")) == arrow
@@ -272,10 +273,12 @@ async def test_without_an_archive_there_are_no_segments(tmp_path: Path) -> None:
         assert await segments(root) == []
 
 
-async def test_an_offset_of_a_shard_that_is_not_there_is_refused(root: Tenant) -> None:
+async def test_an_offset_of_a_lane_that_is_not_there_is_refused(root: Tenant) -> None:
     for path in (f"{EVENTS}?from={2**45}", f"{EVENTS}?from={2**45}&format=arrow", f"{JOURNAL}/segments?from={2**45}"):
-        assert "no shard 1" in (await root.refused("GET", path))["detail"]
-    assert "no shard 3" in (await root.refused("PUT", f"{JOURNAL}/cursors/lake", {"offset": 3 * 2**45}))["detail"]
+        assert "no lane 1," in (await root.refused("GET", path))["detail"]
+    assert "no lane 3," in (await root.refused("PUT", f"{JOURNAL}/cursors/lake", {"offset": 3 * 2**45}))["detail"]
+    assert "no lane 0.2," in (await root.refused("GET", f"{EVENTS}?from={2 * 2**41 + 5}"))["detail"]
+    assert "no offset" in (await root.refused("GET", f"{EVENTS}?merged=true&from=o7-{2**41}"))["detail"]
 
 
 async def test_cursors_are_made_moved_listed_and_forgotten(root: Tenant) -> None:

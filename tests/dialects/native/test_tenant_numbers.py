@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from couriermq.dialects.native import limits
+from couriermq.dialects.native import limits, merged
 from couriermq.journal import tenant_stream
 from tests.support.inprocess import Response
 from tests.support.native import ALL, PREFIX, Tenant, native_tenant
@@ -81,7 +81,7 @@ class Watcher:
     """
 
     OPAQUE = frozenset({"seq", "offset", "id", "message_id", "queue_id", "receipt", "next", "oldest", "from", "to"})
-    OPAQUE |= {"seqs", "principal", "source_queue_id", "target_id", "queue"}
+    OPAQUE |= {"first", "merged", "seqs", "principal", "source_queue_id", "target_id", "queue"}
 
     def __init__(self, root: Tenant, tenant: Tenant) -> None:
         self.root, self.tenant = root, tenant
@@ -89,6 +89,7 @@ class Watcher:
         self._names: dict[Any, int] = {}
         self._queue: Any = None
         self._position: str | None = None
+        self._place: str | None = None
         self._receipts: list[str] = []
         self._seqs: list[int] = []
 
@@ -143,6 +144,13 @@ class Watcher:
         self._position = page["next"]
         return page
 
+    async def read_merged(self) -> Any:
+        page = await self.tenant.ask(
+            "GET", f"{EVENTS}?merged=true&limit=4" + (f"&from={self._place}" if self._place else "")
+        )
+        self._place = page["next"]
+        return page
+
     async def read_arrow(self) -> Any:
         query = "format=arrow&limit=7" + (f"&from={self._position}" if self._position else "")
         answer = await self.tenant.call("GET", f"{EVENTS}?{query}")
@@ -161,7 +169,8 @@ class Watcher:
         return await self.tenant.ask("GET", "/audit?limit=3")
 
 
-STEPS = ("send", "receive", "settle", "browse", "remove", "look", "read", "read_arrow", "plan", "count", "audit")
+STEPS = ("send", "receive", "settle", "browse", "remove", "look", "read", "read_merged", "read_arrow", "plan")
+MORE_STEPS = ("count", "audit")
 
 
 async def seen_by_a_tenant(steps: list[tuple[str, int]], *, with_noise: bool) -> list[Any]:
@@ -177,7 +186,9 @@ async def seen_by_a_tenant(steps: list[tuple[str, int]], *, with_noise: bool) ->
 
 
 @settings(max_examples=8, deadline=None)
-@given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from((0, 1, 30))), min_size=3, max_size=12))
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(STEPS + MORE_STEPS), st.sampled_from((0, 1, 30))), min_size=3, max_size=12)
+)
 def test_a_tenant_sees_the_same_whatever_others_do(steps: list[tuple[str, int]]) -> None:
     with small_chunks():
         quiet = asyncio.run(seen_by_a_tenant([("send", 0), *steps], with_noise=False))
@@ -190,6 +201,7 @@ def small_chunks() -> Any:
     """Reads of a few events at a time, so that a few are enough to see where they end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "BATCH_EVENT_COUNT", 5)
+        patch.setattr(merged, "LEAST_CHUNK", 5)
         patch.setattr(tenant_stream, "BATCH_ROWS", 3)
         yield
 

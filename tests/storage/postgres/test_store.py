@@ -189,7 +189,7 @@ async def test_the_journal_has_no_gaps_and_no_reader_misses_what_commits_late(ur
         read: list[int] = []
 
         async def follow() -> None:
-            while not done.is_set() or (await rigs[0].store.span()).next > len(read):
+            while not done.is_set() or (await rigs[0].store.spans())[0].next > len(read):
                 read.extend(entry.offset for entry in await rigs[0].store.read_events(start=len(read), limit=50))
 
         async def write(rig: Rig) -> None:
@@ -420,7 +420,7 @@ async def test_what_another_node_trims_in_the_moment_of_reading_is_gone_and_not_
         for number in range(3):
             await reader.create(f"q{number}")
         store = postgres(reader)
-        before = await store.span()
+        before = (await store.spans())[0]
         look = store._journal.span
 
         async def then_trimmed() -> Span:

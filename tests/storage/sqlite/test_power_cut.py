@@ -98,7 +98,7 @@ async def compare(rig: Rig, told: Told) -> None:
     assert {each: there[each].body for each in told.sent.keys() & there.keys()} == {
         each: told.sent[each] for each in told.sent.keys() & there.keys()
     }
-    span = await rig.store.span()
+    span = (await rig.store.spans())[0]
     entries = await rig.store.read_events(start=0, limit=span.next)
     assert [entry.offset for entry in entries] == list(range(span.next))
     for id_, lease in told.held.items():

@@ -97,12 +97,12 @@ async def test_nobody_hears_of_success_before_the_sync(tmp_path: Path) -> None:
         try:
             async with asyncio.timeout(20):
                 await reached.wait()
-            span = await rig.store.span()
+            span = (await rig.store.spans())[0]
             assert not sending.done()
         finally:
             let_go.set()
         await sending
-        assert (await rig.store.span()).next == span.next + 1  # the journal, too, shows only what is durable
+        assert (await rig.store.spans())[0].next == span.next + 1  # the journal, too, shows only what is durable
 
 
 # -- a failing disk -------------------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ async def test_data_of_schema_3_can_be_used(tmp_path: Path) -> None:
         assert await rig.store.check() == []
         for name, bodies in known["bodies"].items():
             assert sorted(message.body.decode() for message in await rig.browse(name)) == bodies
-        assert (await rig.store.span()).next == known["events"]
+        assert (await rig.store.spans())[0].next == known["events"]
         for name, receipt in known["receipts"].items():
             await rig.broker.ack(rig.queue(name), receipt, principal="tester")
         slice_ = await rig.claims.read(rig.queue("jobs"), "spark", 1, epoch=known["epoch"], start=0, stop=10)
@@ -355,7 +355,7 @@ async def test_data_of_schema_3_can_be_used(tmp_path: Path) -> None:
 async def test_messages_of_schema_3_have_their_turns_counted_from_now_on(tmp_path: Path) -> None:
     (tmp_path / "courier.db").write_bytes(gzip.decompress(SCHEMA_3.read_bytes()))
     async with opened(tmp_path) as rig:
-        before = (await rig.store.span()).next
+        before = (await rig.store.spans())[0].next
         entries = await rig.store.read_events(start=0, limit=before)
         assert {entry.event.turn for entry in entries} == {None}
         leases = await rig.receive("orders", limit=1)

@@ -100,10 +100,10 @@ async def _metrics(rig: Rig) -> object:
 
 
 PASSING: dict[str, Callable[[Rig], Awaitable[Any]]] = {
-    "span": lambda rig: rig.store.span(),
+    "spans": lambda rig: rig.store.spans(),
     "events": lambda rig: rig.events(),
-    "offset_at": lambda rig: rig.store.offset_at(rig.now + 1),
-    "offset_keeping": lambda rig: rig.store.offset_keeping(0),
+    "offsets_at": lambda rig: rig.store.offsets_at(rig.now + 1),
+    "offset_keeping": lambda rig: rig.store.offset_keeping(0, 0),
     "metrics": _metrics,
 }
 """What shows the durable state meanwhile."""

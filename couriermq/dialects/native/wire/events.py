@@ -33,7 +33,7 @@ class JournalQuery(Order):
 
 
 class SegmentsQuery(Order, rename={"start": "from", "stop": "to"}):
-    """Of which offsets; they are of one shard, that of `from`."""
+    """Of which offsets; they are of one lane, that of `from`."""
 
     start: Position | UnsetType = UNSET
     stop: Position | UnsetType = UNSET
@@ -71,7 +71,9 @@ class EventsQuery(RangeQuery):
     seq: Annotated[int, Meta(ge=0, le=limits.NUMBER)] | None = None
     order: Literal["oldest", "newest"] = "oldest"
     max_bytes: Annotated[int, Meta(ge=1, le=RESPONSE_BYTES)] = RESPONSE_BYTES
-    """From `arrivals` on they are for JSON only."""
+    merged: bool = False
+    lossy: bool = False
+    """From `arrivals` on they are for JSON only; `lossy` is for a merged read."""
 
 
 class AuditQuery(Order, rename={"start": "from", "kinds": "kind"}):
@@ -82,21 +84,23 @@ class AuditQuery(Order, rename={"start": "from", "kinds": "kind"}):
     kinds: tuple[str, ...] = ()
 
 
-class Shard(msgspec.Struct):
-    """Positions `oldest` up to, not including, `next` can be read of this shard."""
+class Lane(msgspec.Struct):
+    """Positions `oldest` up to, not including, `next` can be read of this lane, which began with `first`."""
 
-    shard: int
+    lane: str
+    first: int | str
     oldest: int | str
     next: int | str
     offset: int | str | UnsetType = UNSET
 
 
 class Journal(msgspec.Struct):
-    """Positions `oldest` up to, not including, `next` can be read; of a divided store these are the first shard's."""
+    """Positions `oldest` up to, not including, `next` can be read of the first lane."""
 
     oldest: int | str
     next: int | str
-    shards: list[Shard]
+    lanes: list[Lane]
+    merged: str
     offset: int | str | UnsetType = UNSET
 
 

@@ -46,7 +46,7 @@ async def fill(url: str) -> dict[str, Any]:
     facts["now"] = rig.now
     facts["queues"] = {queue.name: await _shown(rig, queue.name) for queue in rig.catalog.queues(TENANT)}
     facts["jobs"] = msgspec.to_builtins(await rig.claims.jobs(rig.queue("jobs")))
-    facts["span"] = msgspec.to_builtins(await rig.store.span())
+    facts["span"] = msgspec.to_builtins(await rig.store.spans())[0]
     facts["events"] = [[event.kind, event.at, event.queue, event.seq] for event in await rig.events()]
     facts["last_seq"] = await rig.store.last_seq(rig.queue("orders"))
     assert await rig.store.check() == []
@@ -151,7 +151,7 @@ async def _overlapping(rig: Rig, other: Rig) -> None:
 
 
 async def _journal(rig: Rig) -> None:
-    span = await rig.store.span()
+    span = (await rig.store.spans())[0]
     cursors = Cursors(rig.store, rig.clock)
     await cursors.advance("reader", span.next - 10)
     assert await rig.store.trim_events(before=12) > 0

@@ -50,7 +50,7 @@ async def main(directory: Path) -> None:
         name: sorted(message.body.decode() for message in await rig.browse(name))
         for name in ("dead", "orders", "secret", "line", "jobs")
     }
-    facts["events"] = (await rig.store.span()).next
+    facts["events"] = (await rig.store.spans())[0].next
     await rig.close()
     (HERE / "schema_3.db.gz").write_bytes(gzip.compress((directory / "courier.db").read_bytes(), mtime=0))
     (HERE / "schema_3.json").write_text(json.dumps(facts, indent=2) + "\n")
