@@ -12,6 +12,7 @@ from couriermq.clock import Clock
 from couriermq.core.chronicle import unpack_runs
 from couriermq.core.errors import CourierError
 from couriermq.core.flows import flows_of
+from couriermq.core.lanes import first_of_lane
 from couriermq.core.model import MINUTE, SECOND, Counters
 from couriermq.monitor.rates import ACKED, ARRIVED, DEAD, LEFT, SENT, Rates
 from couriermq.storage.base import ShardLog, Span, Store
@@ -37,6 +38,7 @@ class Sampler:
         self._watched_at = 0
         self._counters: dict[str, Counters] = {}
         self._next: dict[int, int] = {}
+        """The next offset of each lane; empty while nobody watches."""
 
     def watch(self) -> None:
         """Somebody looks at rates now."""
@@ -57,9 +59,11 @@ class Sampler:
         if not with_journal:
             self._next.clear()
             return
+        known = bool(self._next)
         for journal in self._store.journals():
             for lane, span in (await journal.spans()).items():
-                await self._follow(journal, lane, span)
+                start = self._next.get(lane, first_of_lane(lane) if known else span.next)
+                self._next[lane] = await self._follow(journal, start, span)
 
     async def _count(self) -> None:
         queues = self._catalog.all_queues()
@@ -82,8 +86,9 @@ class Sampler:
             if count > 0:
                 self._rates.counted(queue_id, measure, second, count)
 
-    async def _follow(self, journal: ShardLog, lane: int, span: Span) -> None:
-        start = max(self._next.get(lane, span.next), span.next - READ_COUNT, span.oldest)
+    async def _follow(self, journal: ShardLog, start: int, span: Span) -> int:
+        """Count the events of a lane from `start` on; returns where to go on."""
+        start = max(start, span.next - READ_COUNT, span.oldest)
         while start < span.next:
             commits = await journal.read_commits(start=start, limit=READ_COUNT)
             if not commits:
@@ -91,4 +96,4 @@ class Sampler:
             for commit in commits:
                 self._rates.happened(flows_of(unpack_runs(commit.events)), tallied=TALLIED)
             start = commits[-1].start + commits[-1].count
-        self._next[lane] = max(start, span.next)
+        return max(start, span.next)

@@ -126,7 +126,7 @@ def test_a_tail_follows_a_queue_on_whichever_shard_it_is(cluster: list[ServerPro
     courier.ok("shards", "weight", "home", 0)
     courier.ok("queues", "create", "far")
     journal = f"{one.url}/courier/v1/journal"
-    eventually_sync(lambda: len(one.session.get(journal, timeout=30).json()["shards"]) == len(cluster))
+    eventually_sync(lambda: len(one.session.get(journal, timeout=30).json()["lanes"]) == len(cluster))
     with command(one).running("tail", "far", "--last", 1_000) as tail:
         assert tail.stdout is not None
         courier.ok("send", "far", "x", "--id", "m1")

@@ -1,6 +1,6 @@
 """A SQLite store whose journal is dealt out over several lanes, as that of a store with several writers is.
 
-`python -m tests.support.laned serve` serves one. Only what readers see is different: commits go to the lanes in turn.
+`COMMAND` serves one. Only what readers see is different: commits go to the lanes in turn.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from couriermq.storage.sqlite.store import SqliteStore
 APPEARS_AT = (0, 24, 48)
 """How many events there are when each lane appears."""
 CHUNK = 1_000
+COMMAND = [sys.executable, "-P", __file__, "serve"]
 
 
 class LanedStore(SqliteStore):

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,9 @@ def environ(**settings: Any) -> dict[str, str]:
 class ServerProcess:
     """One server on one data directory; `restart` gives it a new port unless one was chosen."""
 
-    def __init__(self, data: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, data: Path, settings: dict[str, Any], command: Sequence[str] = COMMAND) -> None:
         self.data = data
+        self.command = command
         self.token = settings.get("root_token", ROOT_TOKEN)
         self._settings = {"port": 0, "root_token": ROOT_TOKEN} | settings
         self._log = data.parent / f"{data.name}.log"
@@ -48,7 +49,7 @@ class ServerProcess:
     def start(self) -> None:
         (self.data / "port").unlink(missing_ok=True)  # a server that was killed leaves it behind
         with self._log.open("ab") as output:
-            command = [*self.prefix, *COMMAND]
+            command = [*self.prefix, *self.command]
             self._process = subprocess.Popen(command, env=self._environ(), cwd=self.data, stdout=output, stderr=output)
         self.url = f"{'https' if 'tls_cert' in self._settings else 'http'}://{self.address}:{self._await_port()}"
 
@@ -115,14 +116,16 @@ class ServerProcess:
 
 
 @contextlib.contextmanager
-def start_server(tmp_path: Path, *, engine: str | None = None, **settings: Any) -> Iterator[ServerProcess]:
+def start_server(
+    tmp_path: Path, *, engine: str | None = None, command: Sequence[str] = COMMAND, **settings: Any
+) -> Iterator[ServerProcess]:
     """A server with its data in `tmp_path`, already listening; keys of `settings` as in courier.toml.
 
     Its store is on the engine, and gone at the end, or else on that of the test that runs.
     """
     data = Path(settings.pop("data", tmp_path / "data"))
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    server = ServerProcess(data, store_settings(data, engine) | settings)
+    server = ServerProcess(data, store_settings(data, engine) | settings, command)
     server.start()
     try:
         yield server

@@ -15,7 +15,6 @@ from couriermq.storage.base import ShardLog, Span
 from couriermq.storage.group_commit import GroupCommit
 from couriermq.storage.sqlite import trim
 from couriermq.storage.sqlite.engine import Engine
-from couriermq.storage.sqlite.ledger import Ledger
 from couriermq.storage.sqlite.queries import Q
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ class Journal:
         _reading: threading.Lock
         _commit: GroupCommit
         _engine: Engine
-        _ledger: Ledger
 
         def holds(self, duty: str) -> bool: ...
 
