@@ -66,6 +66,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (MESSAGES, "extend", "receiving:extend", "Hold leased messages for longer."),
     (MESSAGES, "browse", "browsing:browse", "Look at messages without leasing them."),
     (MESSAGES, "cancel", "browsing:cancel", "Take back a message that nobody has received."),
+    (MESSAGES, "trace", "tracing:trace", "Print everything that happened to one message."),
     (MESSAGES, "tail", "tail:tail", "Watch a queue live."),
     (MESSAGES, "why", "why:why", "Find out why a queue is stuck."),
     (MANAGE, "queues", "queues:app", "Create, look at, change, empty and delete queues."),

@@ -40,6 +40,15 @@ class Past:
         self._store = store
         self._archive = archive
 
+    @property
+    def log(self) -> ShardLog:
+        """What is not sealed yet, and perhaps more."""
+        return self._store
+
+    @property
+    def archive(self) -> Archive | None:
+        return self._archive
+
     async def spans(self) -> dict[int, Span]:
         """What can be read of each lane."""
         journal = await self._store.spans()
@@ -205,6 +214,11 @@ class History:
     def add(self, past: Past) -> None:
         """There is one shard more."""
         self._pasts.append(past)
+
+    @property
+    def pasts(self) -> Sequence[Past]:
+        """One for each shard, in their order."""
+        return self._pasts
 
     async def spans(self) -> dict[int, Span]:
         """What can be read of each lane."""

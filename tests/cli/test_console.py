@@ -20,3 +20,19 @@ def test_the_address_signs_a_browser_in_once(courier: Courier) -> None:
 
 def test_without_a_browser_the_address_is_printed(courier: Courier) -> None:
     assert "/console#ticket=" in courier.ok("console", "--print").out
+
+
+def test_trace_prints_the_life_of_a_message(courier: Courier) -> None:
+    courier.ok("queues", "create", "traced")
+    courier.ok("send", "traced", "hello", "--id", "message-1")
+    courier.ok("receive", "traced", "--ack")
+    lines = courier.ok("trace", "message-1").lines
+    assert [line.split()[2] for line in lines] == ["sent", "received", "acked"]
+    document = courier.ok("trace", "message-1", "--json").json
+    assert [event["kind"] for event in document["events"]] == ["sent", "received", "acked"]
+
+
+def test_trace_of_an_unknown_message_says_how_far_it_has_looked(courier: Courier) -> None:
+    run = courier("trace", "nobody-knows")
+    assert run.code == 3
+    assert "no event of message" in run.err

@@ -20,6 +20,7 @@ from couriermq.dialects.native import (
     stages,
     stats,
     tenants,
+    timelines,
     workers,
 )
 
@@ -27,6 +28,7 @@ OPERATIONS = (
     *sending.OPERATIONS[:1],
     *receiving.OPERATIONS,
     *browsing.OPERATIONS,
+    *timelines.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
     *sending.OPERATIONS[1:],
