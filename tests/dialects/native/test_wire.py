@@ -285,20 +285,20 @@ def test_credentials_are_paged_by_age() -> None:
     ],
 )
 def test_an_attribute_filter_is_a_name_and_a_value(text: str, attribute: object) -> None:
-    assert choices.filter_of(choices.BrowseQuery(attribute=text)).attribute == attribute
+    assert choices.attributes_of([text]) == (attribute,)
 
 
 @pytest.mark.parametrize("text", ["colour", ":red", ""])
 def test_an_attribute_filter_without_a_name_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="name:value"):
-        choices.filter_of(choices.BrowseQuery(attribute=text))
+        choices.attributes_of([text])
 
 
 def test_no_state_means_every_state() -> None:
-    assert choices.filter_of(choices.BrowseQuery()).states == tuple(State)
-    assert choices.filter_of(choices.BrowseQuery(state=["leased"])).states == (State.LEASED,)
+    assert choices.states_of([]) == tuple(State)
+    assert choices.states_of(["leased"]) == (State.LEASED,)
     with pytest.raises(Invalid, match="use delayed, ready or leased"):
-        choices.filter_of(choices.BrowseQuery(state=["acked"]))
+        choices.states_of(["acked"])
 
 
 def test_a_name_that_nothing_bears_is_the_callers_mistake() -> None:

@@ -117,6 +117,7 @@ class Message(msgspec.Struct, gc=False):
     group: str | UnsetType = UNSET
     trace: str | UnsetType = UNSET
     death: Death | UnsetType = UNSET
+    body_truncated: bool | UnsetType = UNSET
 
 
 class Lease(msgspec.Struct, gc=False):
@@ -136,6 +137,7 @@ class Messages(msgspec.Struct):
 
     messages: list[Message]
     next: str | None
+    looked_count: int | UnsetType = UNSET
 
 
 STATES = tuple(state.name.lower() for state in model.State)
@@ -245,6 +247,31 @@ def write_leases(leases: Sequence[model.Lease], name_of: NameOf, numbers: Number
 
 def write_page(page: model.Page, name_of: NameOf, numbers: Numbers) -> Messages:
     return Messages(write_messages(page.messages, name_of, numbers), numbers.cursor(page.next))
+
+
+def write_previews(
+    messages: Sequence[model.Message], name_of: NameOf, numbers: Numbers, *, preview_bytes: int | None
+) -> list[Message]:
+    """Messages whose bodies are cut; `size` is that of the whole body, and with 0 bytes there is no body at all."""
+    cut = [msgspec.structs.replace(one, body=_start_of(one.body, preview_bytes)) for one in messages]
+    shown = write_messages(cut, name_of, numbers)
+    for message, whole in zip(shown, messages, strict=True):
+        message.size = whole.size
+        if preview_bytes is not None and whole.size > preview_bytes:
+            message.body_truncated = True
+        if preview_bytes == 0:
+            message.body = message.body_base64 = UNSET
+    return shown
+
+
+def _start_of(body: bytes, count: int | None) -> bytes:
+    """The first bytes, without a character of which only a part is among them."""
+    if count is None or len(body) <= count:
+        return body
+    for missing in range(min(4, count)):
+        if json_text(body[: count - missing]) is not None:
+            return body[: count - missing]
+    return body[:count]
 
 
 def write_messages(messages: Sequence[model.Message], name_of: NameOf, numbers: Numbers) -> list[Message]:
