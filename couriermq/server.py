@@ -54,7 +54,6 @@ from couriermq.storage.base import CannotOpen, ShardLog
 from couriermq.storage.sqlite.store import SqliteStore
 from couriermq.subscriptions import EventFeed
 from couriermq.telemetry import logs
-from couriermq.telemetry.traffic import Traffic
 from couriermq.upkeep.timekeeper import Timekeeper
 from couriermq.waiting import Arrivals
 from couriermq.web.app import App
@@ -316,7 +315,7 @@ def _app(
     dialects: Sequence[Dialect], services: Services, store: "Engine", tracing: "Tracing | None"
 ) -> tuple[App, list[Link]]:
     """Everything that answers requests, and the pages among it that people are told of."""
-    traffic = Traffic()
+    traffic = services.monitor.node.traffic
     pages = Pages(store, traffic, metrics_public=services.settings.metrics_public)
     routes = [*pages.routes, *_console(services), *documentation(dialects)]
     links = links_among(routes)

@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"core"},
     "permissions": {"config", "journal", "storage.*"},
     "auth": OUR_WORDS | {"config", "web"},
-    "monitor": OUR_WORDS | {"journal", "delivery", "lake"},
+    "monitor": OUR_WORDS | {"journal", "telemetry"},
     "console": {"core", "config", "auth", "web"},
     "web": OUR_WORDS
     | {

@@ -2,6 +2,8 @@
 
 from urllib.parse import quote
 
+from msgspec import UNSET
+
 from couriermq.core.errors import (
     AlreadyExists,
     BindingNotFound,
@@ -11,6 +13,7 @@ from couriermq.core.errors import (
     TenantNotFound,
 )
 from couriermq.core.model import Action
+from couriermq.core.routing import matches
 from couriermq.dialects.native.access import READ, exchange_for, part_of_tenant, queue_for, visible, whole_tenant
 from couriermq.dialects.native.operations import EXCHANGE, LOCATION, TENANT, Operation, created, gone, ok
 from couriermq.dialects.native.wire import exchanges as wire
@@ -80,6 +83,19 @@ async def unbind_queue(call: Call) -> Reply:
     return gone()
 
 
+async def try_route(call: Call) -> Reply:
+    exchange, catalog = exchange_for(call, *READ), call.services.catalog
+    order = read(wire.ROUTE, call.body)
+    body = b"" if order.json is UNSET else bytes(order.json)
+    routed = []
+    for binding in catalog.bindings_of(exchange):
+        queue = catalog.queue_of_id(binding.queue_id)
+        if queue is not None and call.principal.may_on(queue.name, queue, *READ):
+            failed = next((rule for rule in binding.rules if not matches((rule,), order.attributes, body)), None)
+            routed.append(wire.Routed(queue.name, queue.id, failed is None, failed))
+    return ok(wire.RoutedQueues(sorted(routed, key=lambda one: one.queue)))
+
+
 BINDING = EXCHANGE + "/bindings/{queue}"
 
 OPERATIONS = (
@@ -138,6 +154,20 @@ OPERATIONS = (
         summary="Delete an exchange and its bindings",
         needs="manage",
         gives={204: None},
+        fails=(ExchangeNotFound,),
+    ),
+    Operation(
+        method="POST",
+        path=EXCHANGE + "/route",
+        handler=try_route,
+        tag="Exchanges",
+        summary="Try out where a message would go",
+        description="Nothing is sent. Each queue that is bound, whether it would get a copy, and the first rule that"
+        " refuses it.",
+        needs="manage, browse or stats",
+        takes=wire.RouteOrder,
+        example={"attributes": {"colour": "red"}},
+        gives={200: wire.RoutedQueues},
         fails=(ExchangeNotFound,),
     ),
     Operation(

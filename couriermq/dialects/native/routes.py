@@ -11,10 +11,13 @@ from couriermq.dialects.native import (
     journal,
     listeners,
     live,
+    maps,
     overview,
     queues,
+    receivers,
     receiving,
     sending,
+    servers,
     sessions,
     shards,
     stages,
@@ -40,6 +43,8 @@ OPERATIONS = (
     *credentials.OPERATIONS,
     *overview.OPERATIONS,
     *live.OPERATIONS,
+    *receivers.OPERATIONS,
+    *maps.OPERATIONS,
     *stats.OPERATIONS,
     *diagnosis.OPERATIONS,
     *journal.OPERATIONS,
@@ -47,6 +52,7 @@ OPERATIONS = (
     *audit.OPERATIONS,
     *shards.OPERATIONS,
     *sessions.OPERATIONS,
+    *servers.OPERATIONS,
 )
 
 ROUTES = tuple(operation.route for operation in OPERATIONS)

@@ -3,13 +3,14 @@
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from couriermq.core import model
 from couriermq.core.errors import Invalid
-from couriermq.core.model import Rule
+from couriermq.core.model import Attribute, Rule
 from couriermq.core.routing import check_rule
 from couriermq.dialects.native.wire.annotations import Annotations
+from couriermq.dialects.native.wire.messages import AnyJson
 from couriermq.dialects.native.wire.queues import Name
 from couriermq.dialects.native.wire.reading import Order
 
@@ -47,6 +48,26 @@ class BindOrder(Order):
     rules: Annotated[list[Rule], Meta(max_length=100)] = msgspec.field(default_factory=list)
 
 
+class RouteOrder(Order):
+    """A message that is not sent: its attributes, and its body where that is JSON."""
+
+    attributes: Annotated[dict[str, Attribute], Meta(max_length=1_000)] = msgspec.field(default_factory=dict)
+    json: AnyJson | UnsetType = UNSET
+
+
+class Routed(msgspec.Struct):
+    """Whether a queue would get a copy, and the first rule that refuses it."""
+
+    queue: str
+    queue_id: str
+    matches: bool
+    failed_rule: Rule | None
+
+
+class RoutedQueues(msgspec.Struct):
+    queues: list[Routed]
+
+
 class Binding(msgspec.Struct):
     exchange: str
     queue: str
@@ -62,6 +83,7 @@ class Bindings(msgspec.Struct):
 
 NEW_EXCHANGE = msgspec.json.Decoder(NewExchange)
 EXCHANGE_CHANGE = msgspec.json.Decoder(ExchangeChange)
+ROUTE = msgspec.json.Decoder(RouteOrder)
 BIND = msgspec.json.Decoder(BindOrder)
 
 
