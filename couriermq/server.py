@@ -47,6 +47,7 @@ from couriermq.lake.stats import Stats
 from couriermq.lake.tables import Lake
 from couriermq.memory import configure_allocators
 from couriermq.monitor.monitor import Monitor
+from couriermq.operations import Operations
 from couriermq.purges import Purges
 from couriermq.signals import NodeSignals
 from couriermq.stages import Stages
@@ -152,16 +153,17 @@ async def running(
         shards = None if isinstance(store, SqliteStore) else store.shards
         audit = Audit(store, clock)
         purges = Purges(broker, catalog, clock, holds=store.holds, shared=shards is not None)
-        key_of = store.sealer.derived_key
+        stages, is_shared, key_of = Stages(store, broker, clock), shards is not None, store.sealer.derived_key
+        operations = Operations(broker, catalog, clock, stages, history, holds=store.holds, shared=is_shared)
         services = Services(
             broker, catalog, gate, clock, store.sealer, Numbering(key_of(b"numbers"), clock.random_bytes), settings,
             deliveries, history, cursors, lake, Stats(lake, Recent(lake, broker)), Claims(store, clock),
-            Stages(store, broker, clock), audit, purges, followers,
-            Sessions(gate, settings, key_of(b"console")[:4].hex()), monitor, shards, Proxies(settings.trusted_proxies),
+            stages, audit, purges, followers, Sessions(gate, settings, key_of(b"console")[:4].hex()), monitor,
+            operations, shards, Proxies(settings.trusted_proxies),
         )  # fmt: skip
         app, links = _app(load_dialects(dialects, settings), services, store, tracing)
         feed = EventFeed(broker, catalog, clock, cursors, holds=store.holds)
-        workers = (timekeeper, pasts, archive, shards, audit, purges, monitor, feed)
+        workers = (timekeeper, pasts, archive, shards, audit, purges, operations, monitor, feed)
         jobs = [_keep_tokens(gate, clock), *(worker.run() for worker in workers if worker is not None)]
         async with _in_background(*jobs), deliveries.running():
             yield Node(
@@ -444,6 +446,7 @@ def _begin_to_stop(node: Node) -> None:
     node.services.followers.close()
     node.services.monitor.close()
     node.services.purges.stop()
+    node.services.operations.stop()
 
 
 def _certificates(settings: Settings) -> Certificates | None:

@@ -74,6 +74,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (MANAGE, "listeners", "listeners:app", "Have messages delivered to URLs, and see how that goes."),
     (MANAGE, "workers", "workers:app", "Run queue() handlers of Workers on this machine."),
     (MANAGE, "claims", "claims:app", "See what jobs hold of queues, and free it."),
+    (MANAGE, "operations", "operations:app", "Do something with all messages of a queue that match."),
     (MANAGE, "tenants", "tenants:app", "Keep owners of queues apart."),
     (MANAGE, "credentials", "credentials:app", "Let programs in, each with its own rights."),
     (OPERATE, "serve", "serving:serve", SERVE),

@@ -25,6 +25,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     end: int | None = None
     """When it came into the queue: from `start` on, before `end`."""
     seqs: frozenset[int] | None = None
+    last_seq: int | None = None
+    """The newest message that is meant: what is sent later has a higher seq."""
 
     @property
     def is_plain(self) -> bool:
@@ -35,6 +37,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return (
             message.state in self.states
             and (self.seqs is None or message.seq in self.seqs)
+            and (self.last_seq is None or message.seq <= self.last_seq)
             and (self.id is None or message.id == self.id)
             and (self.start is None or message.entered_at >= self.start)
             and (self.end is None or message.entered_at < self.end)

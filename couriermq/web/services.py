@@ -19,6 +19,7 @@ from couriermq.journal.history import History
 from couriermq.lake.stats import Stats
 from couriermq.lake.tables import Lake
 from couriermq.monitor.monitor import Monitor
+from couriermq.operations import Operations
 from couriermq.purges import Purges
 from couriermq.stages import Stages
 from couriermq.storage.base import Shards
@@ -47,6 +48,7 @@ class Services(msgspec.Struct, frozen=True):
     followers: Followers
     sessions: Sessions
     monitor: Monitor
+    operations: Operations
     shards: Shards | None = None
     """Only a store that can be divided has them."""
     proxies: Proxies = Proxies()

@@ -60,6 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"core"},
     "permissions": {"config", "journal", "storage.*"},
     "auth": OUR_WORDS | {"config", "web"},
+    "operations": OUR_WORDS | {"stages", "journal", "monitor"},
     "monitor": OUR_WORDS | {"journal", "telemetry"},
     "console": {"core", "config", "auth", "web"},
     "web": OUR_WORDS
@@ -67,6 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "claims",
         "console",
         "monitor",
+        "operations",
         "purges",
         "stages",
         "config",
@@ -95,6 +97,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "delivery",
         "console",
         "monitor",
+        "operations",
     }
     | {"dialects"},
     "signals": OUR_WORDS | {"delivery", "journal", "monitor", "upkeep"},
@@ -118,6 +121,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "dialects.*",
         "console",
         "monitor",
+        "operations",
         "permissions",
     }
     | {"storage.*"},

@@ -36,3 +36,17 @@ def test_trace_of_an_unknown_message_says_how_far_it_has_looked(courier: Courier
     run = courier("trace", "nobody-knows")
     assert run.code == 3
     assert "no event of message" in run.err
+
+
+def test_operations_count_do_and_tell(courier: Courier) -> None:
+    courier.ok("queues", "create", "bulk")
+    for number in range(3):
+        courier.ok("send", "bulk", f"text {number}")
+    assert courier.ok("operations", "start", "remove", "bulk", "--preview").out.startswith("3 messages of 3")
+    assert courier("operations", "start", "remove", "bulk").code == 2  # nobody is there to confirm it
+    run = courier.ok("operations", "start", "remove", "bulk", "--contains", "text 1", "--yes", "--wait", "--json")
+    assert (run.json["state"], run.json["done_count"]) == ("done", 1)
+    assert "done, 1 message" in courier.ok("operations", "list").out
+    assert "done, 1 message" in courier.ok("operations", "show", run.json["id"]).out
+    assert courier.ok("operations", "cancel", run.json["id"], "--json").json["state"] == "done"
+    assert courier("operations", "start", "eat", "bulk").code == 2

@@ -30,7 +30,7 @@ async def browse_messages(call: Call) -> Reply:
     query = read_query(call, wire.BrowseQuery)
     broker, numbers = call.services.broker, call.numbers
     after = numbers.true_cursor(query.after or None, field="after")
-    where = wire.search_of(query, lambda name: _id_of(call, queue.tenant, name))
+    where = wire.search_of(query, lambda name: id_of(call, queue.tenant, name))
     preview_bytes = query.preview_bytes if query.bodies else 0
     if where.is_plain and query.order == "oldest" and preview_bytes is None:
         page = await broker.browse(queue, where=wire.filter_of(where), limit=query.limit, after=after)
@@ -48,7 +48,7 @@ async def browse_messages(call: Call) -> Reply:
     return ok(messages.Messages(shown, numbers.cursor(hits.next), hits.looked_count))
 
 
-def _id_of(call: Call, tenant: str, name: str) -> str:
+def id_of(call: Call, tenant: str, name: str) -> str:
     """The id of a queue that may be gone; then the name is taken for one."""
     try:
         return call.services.catalog.queue(tenant, name).id

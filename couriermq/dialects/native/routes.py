@@ -3,6 +3,7 @@
 from couriermq.dialects.native import (
     audit,
     browsing,
+    bulk,
     claims,
     credentials,
     cursors,
@@ -32,6 +33,7 @@ OPERATIONS = (
     *receiving.OPERATIONS,
     *browsing.OPERATIONS,
     *timelines.OPERATIONS,
+    *bulk.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
     *sending.OPERATIONS[1:],
