@@ -269,6 +269,10 @@ class History:
         """The file of the segment that `start` is in, where sending it as it is pays."""
         return await self._past(start).sealed(start=start, stop=stop)
 
+    def past_of(self, lane: int) -> Past:
+        """The past of the shard that a lane belongs to."""
+        return self._past(first_of_lane(lane))
+
     def _past(self, offset: int) -> Past:
         if shard_of(offset) >= len(self._pasts):
             raise _no_lane(lane_of(offset))

@@ -52,9 +52,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool
 
 
-async def look_up(past: Past, sought: Sought, *, before: int | None) -> Found:
-    """What the newest part of a shard's past before an offset has of a message."""
-    span = await past.span()
+async def look_up(past: Past, sought: Sought, *, lane: int, before: int | None) -> Found:
+    """What the newest part of a lane's past before an offset has of a message."""
+    span = (await past.spans())[lane]
     stop = span.next if before is None else max(span.oldest, min(before, span.next))
     sealed = await past.segments(start=span.oldest, stop=stop)
     border = max(span.oldest, sealed[-1].end) if sealed else span.oldest

@@ -9,9 +9,10 @@ from couriermq.core.chronicle import Commit, unpack_runs
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import EventKind
 from couriermq.journal.history import History, Past
+from couriermq.storage.base import Span
 
 LOOK_COUNT = 100_000
-"""Events of each shard that are looked at, the newest."""
+"""Events of each lane that are looked at, the newest."""
 STEP = 10_000
 
 
@@ -26,13 +27,14 @@ async def holders_of(history: History, queue_id: str, seqs: Sequence[int]) -> di
     """By the seqs of messages; one whose lease is older than the events that are looked at is left out."""
     found: dict[int, Holder] = {}
     for past in history.pasts:
-        if wanted := set(seqs) - set(found):
-            found |= await _among(past, queue_id, wanted)
+        for span in (await past.log.spans()).values():
+            for seq, holder in (await _among(past, span, queue_id, set(seqs))).items():
+                if seq not in found or found[seq].since < holder.since:
+                    found[seq] = holder
     return found
 
 
-async def _among(past: Past, queue_id: str, wanted: set[int]) -> dict[int, Holder]:
-    span = await past.log.span()
+async def _among(past: Past, span: Span, queue_id: str, wanted: set[int]) -> dict[int, Holder]:
     stop, floor = span.next, max(span.oldest, span.next - LOOK_COUNT)
     found: dict[int, Holder] = {}
     while stop > floor and len(found) < len(wanted):

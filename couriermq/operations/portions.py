@@ -5,9 +5,9 @@ import msgspec
 from couriermq.broker import Broker
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import Entry, EventKind
+from couriermq.core.lanes import lane_of
 from couriermq.core.model import Draft, Message, Queue, State
 from couriermq.core.search import Search
-from couriermq.core.shards import shard_of
 from couriermq.journal.history import History
 from couriermq.monitor.search import search
 from couriermq.operations.model import Operation, Verb
@@ -46,8 +46,9 @@ class Portions:
 
     async def _sent(self, queue: Queue, where: Search, after: str | None, *, limit: int) -> Portion:
         """Messages that were sent to the queue; `after` is the offset to go on with."""
-        offset = await self._first(0, where) if after is None else int(after)
-        stop = await self._stop(shard_of(offset), where)
+        lanes = sorted(await self._history.spans())
+        offset = await self._first(lanes[0], where) if after is None else int(after)
+        stop = await self._stop(lane_of(offset), where)
         found: list[Message] = []
         looked = bodiless = size = 0
         while offset < stop and looked < EVENT_COUNT:
@@ -68,17 +69,17 @@ class Portions:
                 break
         if offset < stop:
             return _portion(found, looked, bodiless, offset)
-        shard = shard_of(offset) + 1
-        following = await self._first(shard, where) if shard < len(self._history.pasts) else None
+        later = [lane for lane in lanes if lane > lane_of(offset)]
+        following = await self._first(later[0], where) if later else None
         return _portion(found, looked, bodiless, following)
 
-    async def _first(self, shard: int, where: Search) -> int:
-        oldest = (await self._history.span(shard)).oldest
-        return oldest if where.start is None else max(oldest, await self._history.offset_at(where.start, shard))
+    async def _first(self, lane: int, where: Search) -> int:
+        oldest = (await self._history.span(lane)).oldest
+        return oldest if where.start is None else max(oldest, (await self._history.offsets_at(where.start))[lane])
 
-    async def _stop(self, shard: int, where: Search) -> int:
-        following = (await self._history.span(shard)).next
-        return following if where.end is None else min(following, await self._history.offset_at(where.end, shard))
+    async def _stop(self, lane: int, where: Search) -> int:
+        following = (await self._history.span(lane)).next
+        return following if where.end is None else min(following, (await self._history.offsets_at(where.end))[lane])
 
     async def _read(self, offset: int, limit: int) -> list[Entry]:
         try:

@@ -23,7 +23,7 @@ async def shelf(tmp_path: Path) -> AsyncIterator[Shelf]:
 
 
 async def find(shelf: Shelf, message_id: str, before: int | None = None, seq: int | None = None) -> Found:
-    return await look_up(shelf.history.pasts[0], Sought(message_id=message_id, seq=seq), before=before)
+    return await look_up(shelf.history.pasts[0], Sought(message_id=message_id, seq=seq), lane=0, before=before)
 
 
 def kinds(found: Found) -> list[str]:

@@ -4,9 +4,9 @@ import msgspec
 
 from couriermq.core.errors import Invalid, MessageNotFound, OffsetGone, QueueNotFound, TenantNotFound
 from couriermq.core.events import Entry, target_of
+from couriermq.core.lanes import lane_of
 from couriermq.core.limits import Room
 from couriermq.core.model import Action, Message, Queue, Tenant
-from couriermq.core.shards import shard_of
 from couriermq.dialects.native.access import journal_view, named_queue, names_of_queues, part_of_tenant
 from couriermq.dialects.native.operations import TENANT, Operation, encode, ok
 from couriermq.dialects.native.wire import messages
@@ -19,7 +19,8 @@ from couriermq.journal.tenant_view import show_entries
 from couriermq.web.call import Call, Reply
 
 BODY_BYTES = 64 * 1024
-SHARDS = ","
+SEPARATOR = ","
+"""Between positions in lanes of the journal."""
 TRIES = 3
 
 
@@ -30,7 +31,8 @@ async def read_timeline(call: Call) -> Reply:
     live, place = await _live(call, tenant, query, message_id)
     known = call.numbers.true_seq(query.seq) if query.seq is not None else live.seq if live else None
     sought = Sought(message_id=message_id, seq=known or call.services.sealer.seq_of(message_id), bodies=query.bodies)
-    found = [await _look_up(call, shard, sought, before) for shard, before in enumerate(await _befores(call, query))]
+    befores = await _befores(call, query)
+    found = [await _look_up(call, lane, sought, before) for lane, before in befores.items()]
     entries = _seen(call, tenant, query, [entry for one in found for entry in one.entries])
     room, written = Room(), [write_event(entry) for entry in show_entries(entries, call.numbers)]
     events = [event for event in written if room.takes(len(encode(event)))]
@@ -43,27 +45,27 @@ async def read_timeline(call: Call) -> Reply:
             lanes=_lanes(call, entries),
             events=events,
             looked=_looked(call, found),
-            next=None if is_whole else SHARDS.join(str(call.numbers.position(one.start)) for one in found),
+            next=None if is_whole else SEPARATOR.join(str(call.numbers.position(one.start)) for one in found),
             complete=is_whole,
         )
     )
 
 
-async def _befores(call: Call, query: wire.TimelineQuery) -> list[int | None]:
-    """Before which offset to look, for each shard."""
-    befores: list[int | None] = [None] * len(call.services.history.pasts)
-    for position in (query.before or "").split(SHARDS) if query.before else ():
+async def _befores(call: Call, query: wire.TimelineQuery) -> dict[int, int | None]:
+    """Before which offset to look, for each lane of the journal."""
+    befores: dict[int, int | None] = dict.fromkeys(await call.services.history.spans())
+    for position in (query.before or "").split(SEPARATOR) if query.before else ():
         offset = call.numbers.true_position(position, field="before")
-        if shard_of(offset) >= len(befores):
-            raise Invalid("before is a position of a shard that does not exist", field="before")
-        befores[shard_of(offset)] = offset
+        if lane_of(offset) not in befores:
+            raise Invalid("before is a position in a lane that does not exist", field="before")
+        befores[lane_of(offset)] = offset
     return befores
 
 
-async def _look_up(call: Call, shard: int, sought: Sought, before: int | None) -> Found:
+async def _look_up(call: Call, lane: int, sought: Sought, before: int | None) -> Found:
     for attempt in range(TRIES):
         try:
-            return await look_up(call.services.history.pasts[shard], sought, before=before)
+            return await look_up(call.services.history.past_of(lane), sought, lane=lane, before=before)
         except OffsetGone:  # some of it was sealed and trimmed meanwhile: it is in the archive then
             if attempt == TRIES - 1:
                 raise
@@ -96,7 +98,7 @@ def _write(call: Call, message: Message, queue: Queue | None) -> messages.Messag
 def _seen(call: Call, tenant: Tenant, query: wire.TimelineQuery, entries: list[Entry]) -> list[Entry]:
     """What the caller may see of them, in the order in which it happened."""
     selection = Selection(tenant=tenant.id, view=journal_view(call), arrivals=True, bodies=query.bodies)
-    return sorted(selection.choose(entries), key=lambda entry: (entry.event.at, entry.offset))
+    return sorted(selection.choose(entries), key=lambda entry: (entry.event.at, entry.event.turn or 0, entry.offset))
 
 
 def _seq_of(call: Call, live: Message | None, entries: list[Entry]) -> int | None:
