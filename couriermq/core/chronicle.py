@@ -5,14 +5,14 @@ sent in the same moment. It takes two thirds of the room of its events, and whoe
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from couriermq.core.events import Entry, Event
+from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.model import Json, Queue
 
 MOST_EVENTS = 1_000
@@ -416,6 +416,16 @@ def split_rows(runs: Iterable[Run], *, most_events: int, most_bytes: int) -> Ite
         yield row
 
 
+def damaged_commits(start: int, stop: int, *, at: int) -> Iterator[Commit]:
+    """Offsets whose events can no longer be read, as events that say so."""
+    kind = EventKind.DAMAGED.value
+    for first in range(start, stop, MOST_EVENTS):
+        count = min(MOST_EVENTS, stop - first)
+        unknown: list[None] = [None] * count
+        run = Run(kind, "", None, None, None, None, [at] * count, [*unknown], [*unknown], [*unknown], [*unknown], [])
+        yield Commit(first, count, _pack([run]))
+
+
 def blanked(packed: bytes) -> bytes:
     """The same events without what readers of the journal do not see."""
     runs = unpack_runs(packed)
@@ -423,6 +433,23 @@ def blanked(packed: bytes) -> bytes:
         if run.private is not None:
             run.bodies, run.private = [], None
     return _pack(runs)
+
+
+def keep_bodies(packed: bytes, positions: Collection[int]) -> tuple[bytes, int]:
+    """The same events with the bodies and ids at these positions only, and how many bodies that leaves."""
+    runs = unpack_runs(packed)
+    first = kept = 0
+    for run in runs:
+        if run.bodies:
+            waits = [first + index in positions for index in range(len(run))]
+            run.bodies = [body if wait else None for body, wait in zip(run.bodies, waits, strict=True)]
+            run.message_ids = [id_ if wait else None for id_, wait in zip(run.message_ids, waits, strict=True)]
+            kept += sum(waits)
+            if not any(waits):
+                run.detail = run.private = None
+                run.bodies = []
+        first += len(run)
+    return _pack(runs), kept
 
 
 def unpack_runs(packed: bytes) -> list[Run]:

@@ -50,6 +50,8 @@ class EventKind(StrEnum):
 
     SIGNED_IN = "signed_in"
     DENIED = "denied"
+    DAMAGED = "damaged"
+    """An event of a journal row that was damaged on the disk: nothing is known of it but its offset."""
     SECRET_READ = "secret_read"  # noqa: S105 - the name of a kind
 
 

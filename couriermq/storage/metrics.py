@@ -15,6 +15,8 @@ class Metrics:
         self.operations = 0
         self.quarantined = 0
         """Messages that were set aside because they are damaged."""
+        self.damaged_events = 0
+        """Events of the journal that cannot be read any more."""
         self.batch_sizes = Histogram((1, 2, 5, 10, 20, 50, 100, 200, 500, 1000))
         self.sync_seconds = Histogram((0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5))
         self.events: Counter[str] = Counter()
@@ -28,6 +30,7 @@ class Metrics:
             whole.commits += one.commits
             whole.operations += one.operations
             whole.quarantined += one.quarantined
+            whole.damaged_events += one.damaged_events
             whole.batch_sizes.add(one.batch_sizes)
             whole.sync_seconds.add(one.sync_seconds)
             whole.events.update(one.events)

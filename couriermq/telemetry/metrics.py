@@ -36,6 +36,7 @@ class CommitMetrics(Protocol):
     commits: int
     operations: int
     quarantined: int
+    damaged_events: int
     batch_sizes: Histogram
     sync_seconds: Histogram
 
@@ -125,6 +126,9 @@ def _commits(metrics: CommitMetrics) -> Iterator[Metric]:
     yield CounterMetricFamily("courier_operations", "Operations in those transactions.", value=metrics.operations)
     yield CounterMetricFamily(
         "courier_quarantined", "Messages set aside because their stored bytes are damaged.", value=metrics.quarantined
+    )
+    yield CounterMetricFamily(
+        "courier_damaged_events", "Events of the journal that are damaged.", value=metrics.damaged_events
     )
     sizes = HistogramMetricFamily("courier_commit_size", "Operations that shared one commit.")
     sizes.add_metric([], buckets(metrics.batch_sizes), metrics.batch_sizes.total)

@@ -33,9 +33,10 @@ def expire(unit: Unit, queue: Queue, *, queues: Queues, now: int) -> Deciding[No
 
 
 def _end_leases(unit: Unit, queue: Queue, queues: Queues, now: int) -> Deciding[bool]:
-    """Whether all have been ended that were to end by now."""
-    if not unit.tally(queue.key).counts[LEASED]:
-        return True
+    """Whether all have been ended that were to end by now.
+
+    Rows are asked for whatever the tally says: one that is damaged must be found, or it would be due for ever.
+    """
     found: Found = yield Ended(queue.key, LEASED, now, STEP)
     count = len(found.singles)
     for pack in found.packs:
@@ -93,8 +94,6 @@ def _discard_aged(unit: Unit, queue: Queue, now: int) -> Deciding[None]:
 
 def _end_delays(unit: Unit, queue: Queue, tally: Tally, now: int) -> Deciding[None]:
     """A message keeps the instant at which it became ready."""
-    if not tally.counts[DELAYED]:
-        return
     found: Found = yield Ended(queue.key, DELAYED, now, STEP)
     count = len(found.singles)
     for pack in found.packs:

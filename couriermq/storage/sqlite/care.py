@@ -14,6 +14,7 @@ from couriermq.core.events import Event
 from couriermq.core.model import UNENDING, Kind, Queue
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import commit_finding
+from couriermq.storage.sqlite.checksums import checksum, damaged_rows
 from couriermq.storage.sqlite.connection import (
     DATABASE,
     PRIVATE_FILE,
@@ -22,6 +23,7 @@ from couriermq.storage.sqlite.connection import (
     prepare,
     sync_directory,
 )
+from couriermq.storage.sqlite.contents import is_sound
 from couriermq.storage.sqlite.loss import find_loss
 from couriermq.storage.sqlite.mark import forget_mark
 from couriermq.storage.sqlite.queries import Q
@@ -51,16 +53,19 @@ def check(directory: Path) -> list[str]:
         (present,) = db.execute("PRAGMA user_version").fetchone()
         if present < migrations()[-1][0]:
             return _structure(db)  # the tables are those of an earlier version, until this one opens it
-        return _structure(db) or [
-            *_version(db),
-            *_tallies(db),
-            *_packs(db),
-            *_bodies(db),
-            *_groups(db),
-            *_claims(db),
-            *_journal(db),
-            *_quarantine(db),
-        ]
+        return (
+            _structure(db)
+            or [*_version(db), *_checksums(db)]
+            or [
+                *_tallies(db),
+                *_packs(db),
+                *_bodies(db),
+                *_groups(db),
+                *_claims(db),
+                *_journal(db),
+                *_quarantine(db),
+            ]
+        )
     except sqlite3.DatabaseError as error:
         return [f"the database cannot be read: {error}; restore a backup with `courier restore`"]
     finally:
@@ -78,6 +83,10 @@ def _version(db: sqlite3.Connection) -> list[str]:
     if present > newest:
         return [f"the schema is version {present}, newer than this Courier knows ({newest}); upgrade Courier"]
     return []
+
+
+def _checksums(db: sqlite3.Connection) -> list[str]:
+    return [f"{count} rows of table {table} are damaged" for table, count in damaged_rows(db)]
 
 
 def _tallies(db: sqlite3.Connection) -> list[str]:
@@ -128,7 +137,9 @@ def _bodies(db: sqlite3.Connection) -> list[str]:
         "SELECT count(*) FROM payload LEFT JOIN message USING (seq)"
         " WHERE message.seq IS NULL OR message.start IS NOT NULL"
     ).fetchone()
-    damaged = sum(crc32(body) != crc for body, crc in db.execute("SELECT body, crc FROM payload"))
+    damaged = sum(
+        type(body) is not bytes or crc32(body) != crc for body, crc in db.execute("SELECT body, crc FROM payload")
+    )
     findings = [f"{missing} messages have lost their bodies"] if missing else []
     findings += [f"the bodies of {damaged} messages are damaged"] if damaged else []
     return findings + ([f"{orphaned} bodies belong to no message"] if orphaned else [])
@@ -184,14 +195,17 @@ def _journal(db: sqlite3.Connection) -> list[str]:
     kept = db.execute(Q.read_meta, (OLDEST,)).fetchone()
     oldest = int(kept[0]) if kept else -1
     expected, findings = None, []
-    for start, count, crc, blob in db.execute("SELECT start, count, crc, events FROM journal ORDER BY start"):
+    columns = "start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, events"
+    for row in db.execute(f"SELECT {columns} FROM journal ORDER BY start"):  # noqa: S608 - ours
+        start, count, blob = row[0], row[1], row[-1]
         visible = start >= oldest
-        wrong = commit_finding(expected if visible else None, start, count, blob)
-        if wrong is None and crc32(blob) != crc:
-            wrong = f"the journal is damaged at offset {start}"
+        if is_sound(row):
+            wrong = commit_finding(expected if visible else None, start, count, blob)
+        else:
+            wrong, count = f"the journal is damaged at offset {start}", 0
         if wrong:
             findings.append(wrong)
-        expected = start + count if visible else None
+        expected = start + count if visible and count else None
     return findings[:MOST_FINDINGS]
 
 
@@ -266,7 +280,8 @@ def continue_after(directory: Path, *, offset: int, next_seq: int, last: Event) 
             forget_mark(directory)
             db.execute("DELETE FROM journal")
             packed = _packed(last)
-            db.execute(Q.insert_journal, (offset - 1, 1, last.at, next_seq, 1, 0, None, None, crc32(packed), packed))
+            head = (offset - 1, 1, last.at, next_seq, 1, 0, None, None, crc32(packed))
+            db.execute(Q.insert_journal, (*head, checksum(head), packed))
             db.execute(Q.put_meta, (OLDEST, offset - 1))
             db.execute("COMMIT")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -8,8 +8,9 @@ from zlib import crc32
 from couriermq.core.chronicle import pack_runs
 from couriermq.core.lifecycle.rows import encode
 from couriermq.core.lifecycle.unit import Changes, GroupChange, JournalRow, Unit
+from couriermq.storage.sqlite.checksums import checksum
 from couriermq.storage.sqlite.queries import Q
-from couriermq.storage.sqlite.rows import gone_of, pack_values, single_values
+from couriermq.storage.sqlite.rows import pack_values, single_values
 
 Execute = Callable[..., sqlite3.Cursor]
 
@@ -36,42 +37,47 @@ def write(db: sqlite3.Connection, unit: Unit) -> None:
 
 def write_journal(db: sqlite3.Connection, unit: Unit, row: JournalRow) -> None:
     events = pack_runs(row.runs)
-    db.execute(
-        Q.insert_journal,
-        (
-            row.start, row.count, row.at, unit.next_seq, unit.next_lease, int(row.is_private), row.first_seq,
-            row.last_seq,
-            crc32(events), events,
-        ),
+    head = (
+        row.start, row.count, row.at, unit.next_seq, unit.next_lease, int(row.is_private), row.first_seq, row.last_seq,
+        crc32(events),
     )  # fmt: skip
+    db.execute(Q.insert_journal, (*head, checksum(head), events))
 
 
 def _write_packs(db: sqlite3.Connection, changes: Changes) -> None:
     _many(db, Q.insert_pack, [pack_values(pack) for pack in changes.new_packs])
     for pack in changes.packs.values():
+        *_, gone, crc = pack_values(pack)
         db.execute(
             Q.change_pack,
             (
                 pack.state, pack.due_at, pack.attempts, pack.lease_no, pack.count, pack.remaining, pack.bytes,
-                pack.position, pack.turn, gone_of(pack), pack.last,
+                pack.position, pack.turn, gone, crc, pack.last,
             ),
         )  # fmt: skip
     for pack in changes.shrunk_packs.values():
-        values = (pack.count, pack.remaining, pack.bytes, pack.position, gone_of(pack), pack.last)
+        *_, gone, crc = pack_values(pack)
+        values = (pack.count, pack.remaining, pack.bytes, pack.position, pack.turn, gone, crc, pack.last)
         db.execute(Q.shrink_pack, values)
     _many(db, Q.delete_pack, [(last,) for last in changes.gone_packs])
 
 
 def _write_singles(db: sqlite3.Connection, changes: Changes) -> None:
-    _many(db, Q.insert_single, [single_values(single) for single in changes.new_singles.values()])
+    _many(
+        db, Q.insert_single,
+        [(*single_values(s), int(s.discard_at is not None)) for s in changes.new_singles.values()],
+    )  # fmt: skip
     _many(
         db, Q.change_single,
-        [(s.state, s.due_at, s.attempts, s.lease_no, s.turn, s.seq) for s in changes.singles.values()],
+        [
+            (s.state, s.due_at, s.attempts, s.lease_no, s.turn, single_values(s)[-1], s.seq)
+            for s in changes.singles.values()
+        ],
     )  # fmt: skip
     for s in changes.moved_singles.values():
         own = int(s.discard_at is not None)
         moved = (s.queue, s.state, s.due_at, s.attempts, s.lease_no, s.entered_at, s.discard_at, own, s.group, s.death)
-        db.execute(Q.move_single, (*moved, s.turn, s.seq))
+        db.execute(Q.move_single, (*moved, s.turn, single_values(s)[-1], s.seq))
     _many(db, Q.delete_single, [(s.seq,) for s in changes.gone_singles])
     _many(db, Q.delete_payload, [(s.seq,) for s in changes.gone_singles if s.start is None])
 

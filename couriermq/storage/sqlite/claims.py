@@ -16,7 +16,9 @@ from couriermq.core.limits import Room
 from couriermq.core.model import MINUTE, Claim, Job, Message, Queue, Slice
 from couriermq.storage.base import Directory
 from couriermq.storage.group_commit import GroupCommit
-from couriermq.storage.sqlite.contents import Damaged, load_contents
+from couriermq.storage.sqlite.checksums import Damaged, sound
+from couriermq.storage.sqlite.contents import load_contents
+from couriermq.storage.sqlite.engine import MOST_DAMAGED
 from couriermq.storage.sqlite.facts import Facts
 from couriermq.storage.sqlite.queries import Q
 
@@ -44,6 +46,8 @@ class Claims:
         async def _wait_until_durable(self) -> None: ...
 
         def _known(self, queue: Queue) -> Queue: ...
+
+        def _set_aside(self, unit: Unit, damaged: Damaged) -> Any: ...
 
     _claims_due = 0
 
@@ -75,7 +79,16 @@ class Claims:
     async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
         live = self._known(queue)
         found = await self._look(lambda unit: rules.held_claim(live, job, number, epoch))
-        messages, upcoming = await asyncio.to_thread(self._read_parts, live, job, number, start, stop)
+        read = partial(self._read_parts, live, job, number, start, stop)
+        for _ in range(MOST_DAMAGED):
+            try:
+                messages, upcoming = await asyncio.to_thread(read)
+                break
+            except Damaged as damaged:
+                count = await self._commit.submit(partial(self._set_aside, damaged=damaged))
+                self._commit.metrics.quarantined += count or 0
+                if count is None:
+                    raise Unavailable(f"{damaged}; run `courier doctor`") from damaged
         await self._wait_until_durable()
         return Slice(found.count, messages, upcoming)
 
@@ -89,15 +102,14 @@ class Claims:
         with self._reading:
             self._reader.execute("BEGIN")  # one moment for the rows and what they point to
             try:
-                for first, blob in self._reader.execute(Q.claim_parts, where).fetchall():
+                for row in self._reader.execute(Q.claim_parts, where).fetchall():
+                    first, blob = sound(f"claim {number} of job {job}", row)
                     seqs = _seqs(blob)[max(0, start - first) : stop - first]
                     found, fitting = self._claimed(queue, seqs, room)
                     positions = enumerate(fitting, max(first, start))
                     messages += [(position, found[seq]) for position, seq in positions if seq in found]
                     if len(fitting) < len(seqs):
                         return messages, max(first, start) + len(fitting)
-            except Damaged as error:
-                raise Unavailable(f"{error}; run `courier doctor`") from error
             finally:
                 self._reader.execute("COMMIT")
         return messages, None
@@ -156,10 +168,14 @@ class Claims:
 
     def _jobs(self, queue: Queue) -> list[Job]:
         claims: dict[str, list[Claim]] = {}
-        for job, number, count, size, claimed_at in self._db.execute(Q.held_claims, (queue.key,)):
+        for row in self._db.execute(Q.held_claims, (queue.key,)).fetchall():
+            job, number, count, size, claimed_at = sound(f"a claim of queue {queue.name}", row)
             claim = Claim(number=number, count=count, byte_count=size, claimed_at=claimed_at)
             claims.setdefault(job, []).append(claim)
         return [
             Job(name=name, epoch=epoch, done=done, opened_at=opened_at, claims=tuple(claims.get(name, ())))
-            for name, epoch, done, opened_at in self._db.execute(Q.read_jobs, (queue.key,))
+            for name, epoch, done, opened_at in (
+                sound(f"a job of queue {queue.name}", row)
+                for row in self._db.execute(Q.read_jobs, (queue.key,)).fetchall()
+            )
         ]

@@ -9,9 +9,9 @@ import stat
 import struct
 from importlib.resources import files
 from pathlib import Path
-from zlib import crc32
 
 from couriermq.storage.base import CannotOpen
+from couriermq.storage.sqlite.checksums import register
 
 DATABASE = "courier.db"
 LOCK = "lock"
@@ -122,6 +122,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         cached_statements=256,
         timeout=5,
     )
+    register(connection)
     if not read_only:
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
@@ -143,7 +144,6 @@ def migrate(connection: sqlite3.Connection) -> None:
         raise CannotOpen(
             f"the data was written by a newer Courier (schema {present}, this one knows {steps[-1][0]}); upgrade it"
         )
-    connection.create_function("crc32", 1, crc32, deterministic=True)
     for version, sql in steps:
         if version > present:
             connection.executescript(f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version = {version};\nCOMMIT;")

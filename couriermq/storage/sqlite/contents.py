@@ -1,29 +1,21 @@
 """Journal rows as messages point to them: read, checked, and kept in memory for as long as there is room."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 from zlib import crc32
 
 import msgspec
 
 from couriermq.core.chronicle import unpack_runs
 from couriermq.core.lifecycle.rows import Content, Contents, Pack, Single
+from couriermq.storage.sqlite.checksums import Damaged, checksum
 from couriermq.storage.sqlite.queries import Q
 
 CACHE_BYTES = 8 * 1024 * 1024
 """Bodies that are kept in memory."""
 CACHE_EVENTS = 40_000
 """Events that are kept in memory, because a small one takes more room than its body."""
-
-
-class Damaged(Exception):
-    """Stored bytes are not those that were written."""
-
-    def __init__(self, *, start: int | None = None, seq: int | None = None) -> None:
-        where = f"the journal's row at offset {start}" if start is not None else f"the body of message {seq}"
-        super().__init__(f"{where} is damaged")
-        self.start = start
-        self.seq = seq
 
 
 class Cache:
@@ -109,16 +101,27 @@ def _read(db: sqlite3.Connection, start: int, cache: Cache | None, *, bodies: bo
 
 def read_row(db: sqlite3.Connection, start: int) -> Content:
     row = db.execute(Q.journal_row, (start,)).fetchone()
-    if row is None or crc32(row[1]) != row[0]:
+    if row is None or not is_sound(row):
         raise Damaged(start=start)
     try:
-        return Content(unpack_runs(row[1]), len(row[1]))
+        return Content(unpack_runs(row[-1]), len(row[-1]))
     except msgspec.DecodeError as error:
         raise Damaged(start=start) from error
 
 
+def is_sound(row: Sequence[Any]) -> bool:
+    """Whether all columns of a journal row, `events` last, are as they were written."""
+    *_, crc, _, events = row
+    return has_sound_head(row[:-1]) and type(events) is bytes and crc32(events) == crc
+
+
+def has_sound_head(row: Sequence[Any]) -> bool:
+    """The same without the events."""
+    return bool(checksum(row[:-1]) == row[-1])
+
+
 def read_payload(db: sqlite3.Connection, seq: int) -> bytes:
     row = db.execute(Q.read_payload, (seq,)).fetchone()
-    if row is None or crc32(row[0]) != row[1]:
+    if row is None or type(row[0]) is not bytes or crc32(row[0]) != row[1]:
         raise Damaged(seq=seq)
-    return bytes(row[0])
+    return row[0]

@@ -13,8 +13,9 @@ from couriermq.core.lifecycle.rows import Pack, Single, encode, single_of
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note
 from couriermq.storage.sqlite import facts
+from couriermq.storage.sqlite.checksums import COLUMNS, checksum
 from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, migrations, prepare
-from couriermq.storage.sqlite.contents import load_contents
+from couriermq.storage.sqlite.contents import is_sound, load_contents
 from couriermq.storage.sqlite.mark import forget_mark
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import single_values, to_pack, to_single
@@ -116,11 +117,12 @@ class SqliteDump:
         return seqs
 
     async def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]:
-        query = "SELECT start, count, at, private, events FROM journal WHERE start >= ? ORDER BY start LIMIT ?"
-        while found := self._db.execute(query, (start, COMMITS)).fetchall():
+        while found := self._db.execute(Q.journal_from, (start, COMMITS)).fetchall():
+            if not all(map(is_sound, found)):
+                raise CannotOpen(f"the journal is damaged behind offset {start}; run `courier doctor`")
             yield [
                 DumpedCommit(first, count, at, blanked(events) if is_private else events)
-                for first, count, at, is_private, events in found
+                for first, count, at, _, _, is_private, *_, events in found
             ]
             start = found[-1][0] + 1
 
@@ -147,36 +149,39 @@ class SqliteDump:
         if note is None:
             self._db.execute("DELETE FROM meta WHERE name = 'migration'")
         else:
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('migration', ?)", (encode(note),))
+            self._db.execute(Q.put_meta, ("migration", encode(note)))
 
     async def put_messages(self, messages: Sequence[DumpedMessage], *, gone: Sequence[int] = ()) -> None:
         self._db.execute("BEGIN")
         leaving = [(seq,) for seq in (*gone, *(message.seq for message in messages))]
         self._db.executemany(Q.delete_single, leaving)
         self._db.executemany(Q.delete_payload, leaving)
-        self._db.executemany(Q.insert_single, [single_values(_single(message)) for message in messages])
+        rows = [(*single_values(_single(message)), int(message.discard_at is not None)) for message in messages]
+        self._db.executemany(Q.insert_single, rows)
         bodies = [(message.seq, message.body, crc32(message.body)) for message in messages]
         self._db.executemany(Q.insert_payload, bodies)
         self._db.execute("COMMIT")
 
     async def put_journal(self, commits: Sequence[DumpedCommit], *, next_seq: int) -> None:
-        self._many(
-            "INSERT OR REPLACE INTO journal (start, count, at, next_seq, next_lease, private, crc, events)"
-            " VALUES (?, ?, ?, ?, 0, 0, ?, ?)",
-            [(c.start, c.count, c.at, next_seq, crc32(c.events), c.events) for c in commits],
-        )
+        rows: list[tuple[Any, ...]] = []
+        for c in commits:
+            head = (c.start, c.count, c.at, next_seq, 0, 0, None, None, crc32(c.events))
+            rows.append((*head, checksum(head), c.events))
+        self._many(Q.insert_journal.replace("INSERT", "INSERT OR REPLACE", 1), rows)
 
     async def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         columns = TABLES[table]
         self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - ours
         marks = ", ".join("?" * len(columns))
         self._many(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows)  # noqa: S608 - ours
+        if table == "stage":
+            self._db.execute("UPDATE stage SET parcels_crc = crc32(parcels)")
+        if table in COLUMNS:
+            self._db.execute(f"UPDATE {table} SET crc = crc({COLUMNS[table]})")  # noqa: S608 - ours
 
     async def put_facts(self, facts: Facts) -> None:
-        self._many(
-            "INSERT OR REPLACE INTO meta VALUES (?, ?)", [("seal_key", facts.seal_key), ("next_key", facts.next_key)]
-        )
-        self._db.execute("UPDATE journal SET next_seq = ?", (facts.next_seq,))
+        self._many(Q.put_meta, [("seal_key", facts.seal_key), ("next_key", facts.next_key)])
+        self._db.execute(Q.set_next_seq, (facts.next_seq,))
 
     async def erase_messages(self) -> None:
         self._db.executescript("DELETE FROM message; DELETE FROM payload; DELETE FROM journal;")

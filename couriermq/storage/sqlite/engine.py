@@ -16,7 +16,8 @@ from couriermq.storage.base import Signals
 from couriermq.storage.group_commit import LATER, Turn
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.sqlite.changes import write
-from couriermq.storage.sqlite.contents import Cache, Damaged
+from couriermq.storage.sqlite.checksums import Damaged
+from couriermq.storage.sqlite.contents import Cache
 from couriermq.storage.sqlite.facts import Facts
 from couriermq.storage.sqlite.ledger import Ledger
 from couriermq.storage.sqlite.log import Log
@@ -111,16 +112,22 @@ class Engine:
             try:
                 return self.commit([order], Turn())
             except Damaged as damaged:
-                log.error("%s: its messages are set aside; run `courier doctor`", damaged)
                 error = damaged
-                (count,), _ = self.commit([self._order_to_set_aside(damaged)], Turn())
-                self.metrics.quarantined += count  # type: ignore[operator]
-                if not count:
+                if not self.set_aside(damaged):
                     break
         raise Unavailable(f"{error}; run `courier doctor`")
 
-    def _order_to_set_aside(self, damaged: Damaged) -> Work:
-        return lambda unit: self._set_aside(unit, damaged)
+    def set_aside(self, damaged: Damaged) -> bool:
+        """Set damaged messages aside, in a commit of its own; whether anything could be done."""
+        try:
+            (count,), _ = self.commit([lambda unit: self._set_aside(unit, damaged)], Turn())
+        except Damaged as other:  # a row was in the way of finding out which messages are damaged
+            return damaged.table is None and other.table is not None and self.set_aside(other)
+        log.error("%s: its messages are set aside; run `courier doctor`", damaged)
+        if count is None:
+            return False
+        self.metrics.quarantined += count  # type: ignore[operator]
+        return True
 
     def _take(self, unit: Unit, orders: Sequence[Work | Joint], turn: Turn) -> list[object]:
         """The results of as many orders as fit into one turn; joint ones are decided last, sends before others."""

@@ -11,6 +11,7 @@ from couriermq.core.lifecycle.needs import Found
 from couriermq.core.lifecycle.rows import Contents, Pack, Single
 from couriermq.core.lifecycle.tally import NEVER
 from couriermq.core.model import Job, Publication, State
+from couriermq.storage.sqlite.checksums import Damaged, sound
 from couriermq.storage.sqlite.contents import Cache, load_contents
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import Row, to_pack, to_single
@@ -42,7 +43,7 @@ class Facts:
         if count >= need.limit:
             by = min(by, packs[-1].due_at)  # later ones are behind what the packs have
         singles = self._execute(Q.ready_singles, (need.queue, by, need.limit))
-        return Found(packs, [Single(*row) for row in singles])
+        return Found(packs, [to_single(row) for row in singles])
 
     def named(self, need: needs.Named) -> Found:
         packs: list[Pack] = []
@@ -69,13 +70,13 @@ class Facts:
         where = (need.queue, need.state, need.now)
         packs, _ = _until(self._execute(Q.ended_packs, where), need.limit)
         singles = self._execute(Q.ended_singles, (*where, need.limit))
-        return Found(packs, [Single(*row) for row in singles])
+        return Found(packs, [to_single(row) for row in singles])
 
     def aged(self, need: needs.Aged) -> Found:
         packs, _ = _until(self._execute(Q.aged_packs, (need.queue, need.until)), need.limit)
         singles = self._execute(Q.aged_singles, (need.queue, need.until, need.limit)).fetchall()
         singles += self._execute(Q.aged_own, (need.queue, need.now, need.limit)).fetchall()
-        return Found(packs, [Single(*row) for row in singles])
+        return Found(packs, [to_single(row) for row in singles])
 
     def in_order(self, need: needs.InOrder) -> Found:
         where = {"queue": need.queue, "entered_at": need.entered_at, "seq": need.seq}
@@ -89,7 +90,7 @@ class Facts:
             if count >= need.limit:
                 break
         singles = self._execute(Q.page_singles, {**where, "limit": need.limit})
-        return Found(packs, [Single(*row) for row in singles])
+        return Found(packs, [to_single(row) for row in singles])
 
     def waiting_again(self, need: needs.WaitingAgain) -> Found:
         packs: list[Pack] = []
@@ -101,11 +102,11 @@ class Facts:
             if count >= need.limit:
                 break
         singles = self._execute(Q.singles_waiting_again, (need.queue, need.due_at, need.seq, need.limit))
-        return Found(packs, [Single(*row) for row in singles])
+        return Found(packs, [to_single(row) for row in singles])
 
     def given(self, need: needs.Given) -> list[Single]:
         rows = self._execute(Q.given_singles, (need.queue, need.id, need.after, need.limit))
-        return [Single(*row) for row in rows]
+        return [to_single(row) for row in rows]
 
     def content(self, need: needs.Content) -> Contents:
         return load_contents(self._db, need.packs, need.singles, self._cache, bodies=need.bodies)
@@ -121,7 +122,7 @@ class Facts:
     def pointing_to(self, need: needs.PointingTo) -> Found:
         packs = self._execute(Q.packs_of_row, (need.start,))
         singles = self._execute(Q.singles_of_row, (need.start, need.seq))
-        return Found([to_pack(row) for row in packs], [Single(*row) for row in singles])
+        return Found([to_pack(row) for row in packs], [to_single(row) for row in singles])
 
     def has_copies(self, need: needs.HasCopies) -> bool:
         return self._execute(Q.has_copies, (need.origin,)).fetchone() is not None
@@ -137,7 +138,7 @@ class Facts:
         return [group for (group,) in self._execute(Q.available_groups, where)]
 
     def in_group(self, need: needs.InGroup) -> list[Single]:
-        return [Single(*row) for row in self._execute(Q.group_singles, (need.queue, need.group, need.limit))]
+        return [to_single(row) for row in self._execute(Q.group_singles, (need.queue, need.group, need.limit))]
 
     def group_head(self, need: needs.GroupHead) -> tuple[int, int] | None:
         found: tuple[int, int] | None = self._execute(Q.group_head, (need.queue, need.group)).fetchone()
@@ -147,11 +148,14 @@ class Facts:
 
     def job_of(self, need: needs.JobOf) -> Job | None:
         row = self._execute(Q.read_job, (need.queue, need.name)).fetchone()
-        return Job(name=row[0], epoch=row[1], done=row[2], opened_at=row[3]) if row else None
+        if row is None:
+            return None
+        name, epoch, done, opened_at = sound(f"job {need.name}", row)
+        return Job(name=name, epoch=epoch, done=done, opened_at=opened_at)
 
     def claim_of(self, need: needs.ClaimOf) -> needs.ClaimRow | None:
         row = self._execute(Q.read_claim, (need.queue, need.job, need.number)).fetchone()
-        return needs.ClaimRow(*row) if row else None
+        return needs.ClaimRow(*sound(f"claim {need.number} of job {need.job}", row)) if row else None
 
     def last_claim(self, need: needs.LastClaim) -> int:
         return self._one(Q.last_claim, need.queue, need.job) or 0
@@ -160,18 +164,27 @@ class Facts:
         claim = self._execute(Q.decided_claim, (need.queue,)).fetchone()
         if claim is None:
             return None
-        part = self._execute(Q.first_claim_part, (need.queue, *claim[:2])).fetchone()
-        return (*claim, None if part is None else (part[0], _seqs(part[1])))
+        job, number, fate = sound("a claim", claim)
+        part = self._execute(Q.first_claim_part, (need.queue, job, number)).fetchone()
+        if part is None:
+            return job, number, fate, None
+        first, seqs = sound(f"claim {number} of job {job}", part)
+        return job, number, fate, (first, _seqs(seqs))
 
     def publication_of(self, need: needs.PublicationOf) -> Publication | None:
         row = self._execute(Q.read_publication, (need.target, need.series)).fetchone()
-        return Publication(series=row[0], number=row[1], count=row[2], published_at=row[3]) if row else None
+        if row is None:
+            return None
+        series, number, count, published_at = sound(f"the publication of {need.series}", row)
+        return Publication(series=series, number=number, count=count, published_at=published_at)
 
     def stage_of(self, need: needs.StageOf) -> tuple[int, set[int]] | None:
         chunks = self._execute(Q.stage_chunks, {"target": need.target, "name": need.name}).fetchall()
         if not chunks:
             return None
-        return sum(count for count, _ in chunks), set().union(*(_keys(blob) for _, blob in chunks))
+        if not all(is_sound for _, _, is_sound in chunks):
+            raise Damaged(f"stage {need.name}")
+        return sum(count for count, _, _ in chunks), set().union(*(_keys(blob) for _, blob, _ in chunks))
 
     def _one(self, query: str, *values: object) -> int | None:
         found: int | None = self._execute(query, values).fetchone()[0]

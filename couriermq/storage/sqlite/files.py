@@ -12,12 +12,14 @@ from couriermq.core.receipts import Sealer
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.group_commit import GroupCommit
 from couriermq.storage.sqlite import care, trim
+from couriermq.storage.sqlite.checksums import sound
 from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, sync_directory
 from couriermq.storage.sqlite.ledger import Ledger
 from couriermq.storage.sqlite.log import Log
 from couriermq.storage.sqlite.loss import Loss, find_loss, log_is_missing
 from couriermq.storage.sqlite.mark import Mark
 from couriermq.storage.sqlite.queries import Q
+from couriermq.storage.sqlite.repair import recount
 
 if TYPE_CHECKING:
     import threading
@@ -93,27 +95,41 @@ class Files:
 
     def _seal_key(self) -> bytes:
         row = self._db.execute(Q.read_meta, ("seal_key",)).fetchone()
-        key: bytes = row[0] if row else fresh_key()
+        key: bytes = sound("the key that seals receipts", row)[0] if row else fresh_key()
         self._db.execute(Q.put_meta, ("seal_key", key))  # also makes sure that there is a log to sync
         return key
 
     def _load(self) -> None:
         ledger = self._ledger
-        for key, *figures in self._db.execute(Q.read_tallies):
-            tally = ledger.tallies[key] = Tally(key, next_due=0)
-            tally.figures = tuple(figures)
-            ledger.note(0, key)
+        self._load_tallies()
         ends = self._db.execute(Q.journal_ends).fetchone()
         if ends:
-            self._oldest_offset, ledger.next_offset, ledger.next_seq, ledger.next_lease = ends
-        oldest = self._db.execute(Q.read_meta, (trim.OLDEST,)).fetchone()
-        self._oldest_offset = int(oldest[0]) if oldest else self._oldest_offset
+            oldest, ledger.next_offset, ledger.next_seq, ledger.next_lease = sound("the end of the journal", ends)
+            self._oldest_offset = oldest
+        kept = self._db.execute(Q.read_meta, (trim.OLDEST,)).fetchone()
+        if kept:
+            self._oldest_offset = int(sound("the beginning of the journal", kept)[0])
         self._look_at_landings()
         for query in ("SELECT max(seq) FROM message", "SELECT max(last) FROM pack"):
             ledger.next_seq = max(ledger.next_seq, (self._db.execute(query).fetchone()[0] or 0) + 1)
         if not ends or not ledger.next_lease:  # a migration has written the store, and knows no lease
             (newest,) = self._db.execute("SELECT max(lease_no) FROM message").fetchone()
             ledger.next_lease = (newest or 0) + 1
+
+    def _load_tallies(self) -> None:
+        ledger, damaged = self._ledger, []
+        for key, *figures, is_sound in self._db.execute(Q.read_tallies).fetchall():
+            tally = ledger.tallies[key] = Tally(key, next_due=0)
+            ledger.note(0, key)
+            if is_sound:
+                tally.figures = tuple(figures)
+            else:
+                damaged.append(key)
+        if damaged:
+            log.error("the figures of %d queues are damaged; their messages are counted anew", len(damaged))
+            unit = ledger.unit()
+            recount(self._db, unit, damaged)
+            self._db.executemany(Q.put_tally, [(key, *ledger.tallies[key].figures) for key in damaged])
 
     async def close(self) -> None:
         await self._commit.close()

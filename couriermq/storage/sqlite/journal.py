@@ -1,12 +1,13 @@
 """The journal as its readers see it."""
 
 import asyncio
+import logging
+import sqlite3
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
-from zlib import crc32
 
-from couriermq.core.chronicle import Commit, blanked, entries_of
+from couriermq.core.chronicle import Commit, blanked, damaged_commits, entries_of
 from couriermq.core.errors import OffsetGone, Unavailable
 from couriermq.core.events import Entry
 from couriermq.core.lifecycle.unit import Unit
@@ -14,12 +15,14 @@ from couriermq.core.limits import COMMIT_BYTES
 from couriermq.storage.base import ShardLog, Span
 from couriermq.storage.group_commit import GroupCommit
 from couriermq.storage.sqlite import trim
+from couriermq.storage.sqlite.contents import is_sound
 from couriermq.storage.sqlite.engine import Engine
 from couriermq.storage.sqlite.queries import Q
 
 if TYPE_CHECKING:
-    import sqlite3
     import threading
+
+log = logging.getLogger(__name__)
 
 
 class Journal:
@@ -35,6 +38,8 @@ class Journal:
         def holds(self, duty: str) -> bool: ...
 
     _oldest_offset = 0
+    _holes: set[int]
+    """Where damaged stretches of the journal begin that are known already."""
     _trimmed = -1
     """Up to where rows have been trimmed; a trim may have been interrupted, so the first one looks at all rows."""
 
@@ -49,29 +54,54 @@ class Journal:
         return await asyncio.to_thread(entries_of, commits, start=start, limit=limit) if commits else []
 
     async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
+        """The same as they are stored; what is damaged is replaced by events that say so."""
         if start < self._oldest_offset:
             raise OffsetGone(start, self._oldest_offset)
         durable = self._engine.durable_offset
         if start >= durable:
             return []
-        commits = await asyncio.to_thread(self._read_journal, start, min(limit, durable - start), durable)
+        try:
+            commits = await asyncio.to_thread(self._read_journal, start, min(limit, durable - start), durable)
+        except sqlite3.DatabaseError as error:
+            raise Unavailable(f"the journal cannot be read at offset {start}: {error}; run `courier doctor`") from error
         if not commits:  # trimmed in this moment
             raise OffsetGone(start, self._oldest_offset)
         return commits
 
     def _read_journal(self, start: int, limit: int, durable: int) -> list[Commit]:
         commits: list[Commit] = []
-        size = 0
+        size, at, stop = 0, 0, start + limit
+        expected = start
         with self._reading:
             for row in self._reader.execute(Q.read_journal, {"offset": start, "durable": durable}):
-                first, count, is_private, crc, events = row
-                if crc32(events) != crc:
-                    raise Unavailable(f"the journal is damaged at offset {first}; run `courier doctor`")
+                if not is_sound(row):
+                    at = row[2] if isinstance(row[2], int) else at
+                    continue  # its end is where the next sound row begins
+                first, count, at, _, _, is_private, *_, events = row
+                if first + count <= expected:
+                    continue
+                if first > expected:
+                    commits += self._damaged(expected, min(first, stop), at)
+                    if first >= stop:
+                        return commits
                 commits.append(Commit(first, count, blanked(events) if is_private else events))
+                expected = first + count
                 size += len(events)
-                if first + count >= start + limit or size >= COMMIT_BYTES:
-                    break
-        return commits
+                if expected >= stop or size >= COMMIT_BYTES:
+                    return commits
+        if start < self._oldest_offset:
+            return []  # trimmed in this moment
+        return commits + self._damaged(expected, stop, at)
+
+    def _damaged(self, start: int, stop: int, at: int) -> list[Commit]:
+        """Offsets that cannot be read any more; told once for each place."""
+        if start >= stop:
+            return []
+        if start not in self._holes:
+            self._holes.add(start)
+            self._engine.metrics.damaged_events += stop - start
+            log.error("the journal is damaged: its events from offset %d up to %d are lost", start, stop)
+        return list(damaged_commits(start, stop, at=at))
 
     async def trim_events(self, *, before: int) -> int:
         def find_oldest(unit: Unit) -> int:
@@ -94,15 +124,22 @@ class Journal:
         return trim.trim(self._db, since=since, before=self._oldest_offset)
 
     def _drop_unused(self, unit: Unit, *, after: int) -> int | None:
-        return trim.drop_unused(self._db, after=after)
+        return trim.drop_unused(self._db, self._engine.cache, after=after)
 
     async def offsets_at(self, at: int) -> dict[int, int]:
-        found = self._db.execute(Q.offset_at, (at, self._oldest_offset)).fetchone()[0]
+        """The offset of the first event that was committed at `at` or later."""
+        try:
+            found = self._db.execute(Q.offset_at, (at, self._oldest_offset)).fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            raise Unavailable(f"the journal cannot be read: {error}; run `courier doctor`") from error
         durable = self._engine.durable_offset
         return {0: durable if found is None else min(int(found), durable)}
 
     async def offset_keeping(self, size: int, lane: int) -> int:
-        found = await asyncio.to_thread(self._find_offset_keeping, size)
+        try:
+            found = await asyncio.to_thread(self._find_offset_keeping, size)
+        except sqlite3.DatabaseError as error:
+            raise Unavailable(f"the journal cannot be read: {error}; run `courier doctor`") from error
         return self._oldest_offset if found is None else min(found, self._engine.durable_offset)
 
     def _find_offset_keeping(self, size: int) -> int | None:

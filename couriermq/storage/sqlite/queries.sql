@@ -1,59 +1,59 @@
 -- name: insert_pack
-INSERT INTO pack (last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO pack (last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone, crc)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: change_pack
 -- Its state.
 UPDATE pack SET state = ?, due_at = ?, attempts = ?, lease_no = ?, count = ?, remaining = ?, bytes = ?, position = ?,
-                turn = ?, gone = ?
+                turn = ?, gone = ?, crc = ?
 WHERE last = ?;
 
 -- name: shrink_pack
 -- Its extent alone, so that no index is touched.
-UPDATE pack SET count = ?, remaining = ?, bytes = ?, position = ?, gone = ? WHERE last = ?;
+UPDATE pack SET count = ?, remaining = ?, bytes = ?, position = ?, turn = ?, gone = ?, crc = ? WHERE last = ?;
 
 -- name: delete_pack
 DELETE FROM pack WHERE last = ?;
 
 -- name: ready_packs
 -- Longest ready first.
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone, crc
 FROM pack WHERE queue = ? AND state = 1 AND due_at <= ? ORDER BY due_at, last;
 
 -- name: pack_of
 -- The pack that a seq is in, if it is in any.
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone, crc
 FROM pack WHERE last >= ? ORDER BY last LIMIT 1;
 
 -- name: ended_packs
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone, crc
 FROM pack WHERE queue = ? AND state = ? AND due_at <= ? ORDER BY due_at, last;
 
 -- name: aged_packs
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone, crc
 FROM pack WHERE queue = ? AND entered_at <= ? ORDER BY entered_at, last;
 
 -- name: page_packs
 -- In the order in which they came into the queue, from the pack on that holds what is behind (:entered_at, :seq).
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone, crc
 FROM pack WHERE queue = :queue AND (entered_at, last) > (:entered_at, :seq) ORDER BY entered_at, last;
 
 -- name: pointing_packs
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone, crc
 FROM pack WHERE last BETWEEN :first AND :last AND start = :start;
 
 -- name: insert_single
 INSERT INTO message (seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given,
-                     id, content_type, attributes, grp, trace, origin, death, start, position, turn, own)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                     id, content_type, attributes, grp, trace, origin, death, start, position, turn, crc, own)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: change_single
-UPDATE message SET state = ?, due_at = ?, attempts = ?, lease_no = ?, turn = ? WHERE seq = ?;
+UPDATE message SET state = ?, due_at = ?, attempts = ?, lease_no = ?, turn = ?, crc = ? WHERE seq = ?;
 
 -- name: move_single
 -- Into another queue.
 UPDATE message SET queue = ?, state = ?, due_at = ?, attempts = ?, lease_no = ?, entered_at = ?, discard_at = ?, own = ?,
-                   grp = ?, death = ?, turn = ?
+                   grp = ?, death = ?, turn = ?, crc = ?
 WHERE seq = ?;
 
 -- name: delete_single
@@ -62,61 +62,61 @@ DELETE FROM message WHERE seq = ?;
 -- name: ready_singles
 -- Longest ready first.
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE queue = ? AND state = 1 AND due_at <= ? ORDER BY due_at, seq LIMIT ?;
 
 -- name: named_singles
 -- `:seqs` stands for as many marks as there are seqs.
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE seq IN (:seqs);
 
 -- name: ended_singles
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE queue = ? AND state = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?;
 
 -- name: aged_singles
 -- Older than the queue keeps messages.
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE queue = ? AND own = 0 AND entered_at <= ? ORDER BY entered_at LIMIT ?;
 
 -- name: aged_own
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE queue = ? AND own = 1 AND discard_at <= ? ORDER BY discard_at LIMIT ?;
 
 -- name: page_singles
 -- In the order in which they came into the queue, behind (:entered_at, :seq).
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE queue = :queue AND own = 0 AND (entered_at, seq) > (:entered_at, :seq)
 UNION ALL
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE queue = :queue AND own = 1 AND (entered_at, seq) > (:entered_at, :seq)
 ORDER BY entered_at, seq LIMIT :limit;
 
 -- name: given_singles
 -- Messages that share an id of their senders', oldest first.
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE queue = ? AND given = 1 AND id = ? AND seq > ? ORDER BY seq LIMIT ?;
 
 -- name: group_singles
 -- A group in its order, whatever the states.
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE queue = ? AND grp = ? ORDER BY seq LIMIT ?;
 
 -- name: pointing_singles
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE seq BETWEEN :first AND :last AND start = :start;
 
 -- name: copied_out
-UPDATE message SET start = NULL WHERE seq = ?;
+UPDATE message SET start = NULL, crc = ? WHERE seq = ?;
 
 -- name: insert_payload
 INSERT INTO payload (seq, body, crc) VALUES (?, ?, ?);
@@ -148,18 +148,21 @@ SELECT min(entered_at) FROM pack WHERE queue = ?;
 SELECT min(discard_at) FROM message WHERE queue = ? AND own = 1;
 
 -- name: insert_journal
-INSERT INTO journal (start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, events)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO journal (start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, events)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: journal_ends
 -- The oldest row, and what the newest says.
-SELECT (SELECT min(start) FROM journal), start + count, next_seq, next_lease FROM journal ORDER BY start DESC LIMIT 1;
+SELECT (SELECT min(start) FROM journal), start + count, next_seq, next_lease,
+       head = crc(start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc)
+FROM journal ORDER BY start DESC LIMIT 1;
 
 -- name: journal_row
-SELECT crc, events FROM journal WHERE start = ?;
+SELECT start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, events
+FROM journal WHERE start = ?;
 
 -- name: read_journal
-SELECT start, count, private, crc, events FROM journal
+SELECT start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, events FROM journal
 WHERE start >= (SELECT max(start) FROM journal WHERE start <= :offset) AND start < :durable ORDER BY start;
 
 -- name: row_holding
@@ -170,16 +173,18 @@ SELECT start, count FROM journal WHERE start <= ? ORDER BY start DESC LIMIT 1;
 SELECT min(start) FROM journal WHERE start > ?;
 
 -- name: rows_to_trim
-SELECT start, first_seq, last_seq FROM journal WHERE start >= :from AND start < :before ORDER BY start LIMIT :limit;
+SELECT start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head FROM journal
+WHERE start >= :from AND start < :before ORDER BY start LIMIT :limit;
 
 -- name: delete_journal_row
 DELETE FROM journal WHERE start = ?;
 
 -- name: retain
-INSERT OR REPLACE INTO retained (start, first_seq, last_seq) VALUES (?, ?, ?);
+INSERT OR IGNORE INTO retained (start) VALUES (?);
 
 -- name: retained_rows
-SELECT start, first_seq, last_seq FROM retained WHERE start > ? ORDER BY start LIMIT ?;
+SELECT retained.start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, kept
+FROM retained LEFT JOIN journal USING (start) WHERE retained.start > ? ORDER BY retained.start LIMIT ?;
 
 -- name: unretain
 DELETE FROM retained WHERE start = ?;
@@ -195,14 +200,18 @@ SELECT max(start + count) FROM (
 ) WHERE kept > :size;
 
 -- name: read_claim
-SELECT number, count, bytes, claimed_at, wanted, complete, fate FROM claim WHERE queue = ? AND job = ? AND number = ?;
+SELECT number, count, bytes, claimed_at, wanted, complete, fate,
+       crc = crc(queue, job, number, wanted, complete, fate, count, bytes, claimed_at)
+FROM claim WHERE queue = ? AND job = ? AND number = ?;
 
 -- name: decide_claims
-UPDATE claim SET fate = ? WHERE queue = ? AND job = ? AND number <= ? AND fate = 0;
+UPDATE claim SET fate = ?1, crc = crc(queue, job, number, wanted, complete, ?1, count, bytes, claimed_at)
+WHERE queue = ?2 AND job = ?3 AND number <= ?4 AND fate = 0;
 
 -- name: stage_chunks
 -- Of a stage that is not landing yet.
-SELECT count, keys FROM stage WHERE target = :target AND name = :name
+SELECT count, keys, crc = crc(target, name, part, chunk, count, staged_at, keys, parcels_crc)
+FROM stage WHERE target = :target AND name = :name
   AND NOT EXISTS (SELECT 1 FROM landing WHERE target = :target AND name = :name);
 
 -- name: is_landing
@@ -242,67 +251,80 @@ DELETE FROM fifo WHERE queue = ? AND grp = ?;
 DELETE FROM fifo WHERE queue = ?;
 
 -- name: read_dedup
-SELECT until_at, seq, id FROM dedup WHERE queue = ? AND dedup_id = ?;
+-- A damaged row counts as none: the worst is a duplicate.
+SELECT until_at, seq, id FROM dedup WHERE queue = ? AND dedup_id = ? AND crc = crc(queue, dedup_id, until_at, seq, id);
 
 -- name: put_dedup
-INSERT OR REPLACE INTO dedup (queue, dedup_id, until_at, seq, id) VALUES (?, ?, ?, ?, ?);
+INSERT OR REPLACE INTO dedup (queue, dedup_id, until_at, seq, id, crc)
+VALUES (?1, ?2, ?3, ?4, ?5, crc(?1, ?2, ?3, ?4, ?5));
 
 -- name: forget_dedup
 DELETE FROM dedup WHERE (queue, dedup_id) IN (SELECT queue, dedup_id FROM dedup WHERE until_at <= :now LIMIT :limit);
 
 -- name: read_tallies
-SELECT queue, ready, delayed, leased, bytes, sent, acked, dead FROM tally;
+SELECT queue, ready, delayed, leased, bytes, sent, acked, dead,
+       crc = crc(queue, ready, delayed, leased, bytes, sent, acked, dead)
+FROM tally;
 
 -- name: put_tally
-INSERT OR REPLACE INTO tally (queue, ready, delayed, leased, bytes, sent, acked, dead) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT OR REPLACE INTO tally (queue, ready, delayed, leased, bytes, sent, acked, dead, crc)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, crc(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8));
 
 -- name: delete_tally
 DELETE FROM tally WHERE queue = ?;
 
 -- name: read_records
-SELECT kind, tenant, id, slot, document FROM record;
+SELECT kind, tenant, id, slot, document, crc = crc(kind, tenant, id, slot, document) FROM record;
 
 -- name: put_record
-INSERT INTO record (kind, tenant, id, slot, document) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (kind, tenant, id) DO UPDATE SET slot = excluded.slot, document = excluded.document;
+INSERT INTO record (kind, tenant, id, slot, document, crc) VALUES (?1, ?2, ?3, ?4, ?5, crc(?1, ?2, ?3, ?4, ?5))
+ON CONFLICT (kind, tenant, id) DO UPDATE SET slot = excluded.slot, document = excluded.document, crc = excluded.crc;
 
 -- name: delete_record
 DELETE FROM record WHERE kind = ? AND tenant = ? AND id = ?;
 
 -- name: doom_record
-UPDATE record SET kind = 'doomed', slot = NULL WHERE kind = 'queue' AND tenant = ? AND id = ?;
+UPDATE record SET kind = 'doomed', slot = NULL, crc = crc('doomed', tenant, id, NULL, document)
+WHERE kind = 'queue' AND tenant = ? AND id = ?;
 
 -- name: read_meta
-SELECT value FROM meta WHERE name = ?;
+SELECT value, crc = crc(name, value) FROM meta WHERE name = ?;
 
 -- name: put_meta
-INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?);
+INSERT OR REPLACE INTO meta (name, value, crc) VALUES (?1, ?2, crc(?1, ?2));
 
 -- name: read_job
-SELECT name, epoch, done, opened_at FROM job WHERE queue = ? AND name = ?;
+SELECT name, epoch, done, opened_at, crc = crc(queue, name, epoch, done, opened_at) FROM job
+WHERE queue = ? AND name = ?;
 
 -- name: read_jobs
-SELECT name, epoch, done, opened_at FROM job WHERE queue = ? ORDER BY name;
+SELECT name, epoch, done, opened_at, crc = crc(queue, name, epoch, done, opened_at) FROM job
+WHERE queue = ? ORDER BY name;
 
 -- name: put_job
-INSERT OR REPLACE INTO job (queue, name, epoch, done, opened_at) VALUES (?, ?, ?, ?, ?);
+INSERT OR REPLACE INTO job (queue, name, epoch, done, opened_at, crc)
+VALUES (?1, ?2, ?3, ?4, ?5, crc(?1, ?2, ?3, ?4, ?5));
 
 -- name: finish_claims
-UPDATE job SET done = max(done, ?) WHERE queue = ? AND name = ?;
+UPDATE job SET done = max(done, ?1), crc = crc(queue, name, epoch, max(done, ?1), opened_at)
+WHERE queue = ?2 AND name = ?3;
 
 -- name: last_claim
 SELECT max(number) FROM claim WHERE queue = ? AND job = ?;
 
 -- name: held_claims
-SELECT job, number, count, bytes, claimed_at FROM claim WHERE queue = ? AND fate = 0 ORDER BY job, number;
+SELECT job, number, count, bytes, claimed_at,
+       crc = crc(queue, job, number, wanted, complete, fate, count, bytes, claimed_at)
+FROM claim WHERE queue = ? AND fate = 0 ORDER BY job, number;
 
 -- name: put_claim
-INSERT OR REPLACE INTO claim (queue, job, number, wanted, complete, fate, count, bytes, claimed_at)
-VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?);
+INSERT OR REPLACE INTO claim (queue, job, number, wanted, complete, fate, count, bytes, claimed_at, crc)
+VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, crc(?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8));
 
 -- name: decided_claim
 -- One whose messages are still to be acked or released.
-SELECT job, number, fate FROM claim WHERE queue = ? AND fate <> 0 ORDER BY job, number LIMIT 1;
+SELECT job, number, fate, crc = crc(queue, job, number, wanted, complete, fate, count, bytes, claimed_at)
+FROM claim WHERE queue = ? AND fate <> 0 ORDER BY job, number LIMIT 1;
 
 -- name: decided_queues
 SELECT DISTINCT queue FROM claim WHERE fate <> 0;
@@ -311,13 +333,15 @@ SELECT DISTINCT queue FROM claim WHERE fate <> 0;
 DELETE FROM claim WHERE queue = ? AND job = ? AND number = ?;
 
 -- name: insert_claim_part
-INSERT INTO claim_part (queue, job, number, first, count, seqs) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO claim_part (queue, job, number, first, count, seqs, crc)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, crc(?1, ?2, ?3, ?4, ?5, ?6));
 
 -- name: first_claim_part
-SELECT first, seqs FROM claim_part WHERE queue = ? AND job = ? AND number = ? ORDER BY first LIMIT 1;
+SELECT first, seqs, crc = crc(queue, job, number, first, count, seqs) FROM claim_part
+WHERE queue = ? AND job = ? AND number = ? ORDER BY first LIMIT 1;
 
 -- name: claim_parts
-SELECT first, seqs FROM claim_part
+SELECT first, seqs, crc = crc(queue, job, number, first, count, seqs) FROM claim_part
 WHERE queue = :queue AND job = :job AND number = :number AND first < :stop AND first + count > :start ORDER BY first;
 
 -- name: delete_claim_part
@@ -333,11 +357,11 @@ DELETE FROM claim WHERE queue = ?;
 DELETE FROM job WHERE queue = ?;
 
 -- name: insert_chunk
-INSERT OR IGNORE INTO stage (target, name, part, chunk, count, staged_at, keys, parcels)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT OR IGNORE INTO stage (target, name, part, chunk, count, staged_at, keys, parcels, parcels_crc, crc)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, crc32(?8), crc(?1, ?2, ?3, ?4, ?5, ?6, ?7, crc32(?8)));
 
 -- name: next_chunk
-SELECT rowid, parcels FROM stage WHERE target = ? AND name = ? ORDER BY part, chunk LIMIT 1;
+SELECT rowid, count, parcels, parcels_crc = crc32(parcels) FROM stage WHERE target = ? AND name = ? ORDER BY part, chunk LIMIT 1;
 
 -- name: delete_chunk
 DELETE FROM stage WHERE rowid = ?;
@@ -354,22 +378,26 @@ DELETE FROM stage WHERE rowid IN (
 );
 
 -- name: add_landing
-INSERT INTO landing (target, name, published_at, principal, keys) VALUES (?, ?, ?, ?, ?);
+INSERT INTO landing (id, target, name, published_at, principal, keys, crc)
+SELECT id, ?1, ?2, ?3, ?4, ?5, crc(id, ?1, ?2, ?3, ?4, ?5) FROM (SELECT coalesce(max(id), 0) + 1 AS id FROM landing);
 
 -- name: next_landing
-SELECT id, target, name, published_at, principal FROM landing ORDER BY id LIMIT 1;
+SELECT id, target, name, published_at, principal, crc = crc(id, target, name, published_at, principal, keys)
+FROM landing ORDER BY id LIMIT 1;
 
 -- name: delete_landing
 DELETE FROM landing WHERE id = ?;
 
 -- name: landing_keys
-SELECT keys FROM landing;
+SELECT keys, crc = crc(id, target, name, published_at, principal, keys) FROM landing;
 
 -- name: read_publication
-SELECT series, number, count, published_at FROM publication WHERE target = ? AND series = ?;
+SELECT series, number, count, published_at, crc = crc(target, series, number, count, published_at)
+FROM publication WHERE target = ? AND series = ?;
 
 -- name: put_publication
-INSERT OR REPLACE INTO publication (target, series, number, count, published_at) VALUES (?, ?, ?, ?, ?);
+INSERT OR REPLACE INTO publication (target, series, number, count, published_at, crc)
+VALUES (?1, ?2, ?3, ?4, ?5, crc(?1, ?2, ?3, ?4, ?5));
 
 -- name: forget_publications
 DELETE FROM publication WHERE (target, series) IN (
@@ -378,12 +406,12 @@ DELETE FROM publication WHERE (target, series) IN (
 
 -- name: packs_of_row
 -- Without an index: it is asked for when a row is damaged.
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone, crc
 FROM pack WHERE start = ?;
 
 -- name: singles_of_row
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE start = ? OR seq = ?;
 
 -- name: set_aside
@@ -391,11 +419,41 @@ INSERT OR REPLACE INTO quarantine (last, queue, count, start, at) VALUES (?, ?, 
 
 -- name: packs_waiting_again
 -- What has been tried and waits, the longest wait first.
-SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone, crc
 FROM pack WHERE queue = ? AND state = 0 AND attempts > 0 AND due_at <= ? ORDER BY due_at DESC, last DESC;
 
 -- name: singles_waiting_again
 SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
-       content_type, attributes, grp, trace, origin, death, start, position, turn
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
 FROM message WHERE queue = ? AND state = 0 AND attempts > 0 AND (due_at, seq) < (?, ?)
 ORDER BY due_at DESC, seq DESC LIMIT ?;
+
+-- name: pack_row
+SELECT last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone, crc
+FROM pack WHERE last = ?;
+
+-- name: single_row
+SELECT seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id,
+       content_type, attributes, grp, trace, origin, death, start, position, turn, crc
+FROM message WHERE seq = ?;
+
+-- name: regroup
+-- The groups of a FIFO queue from its messages; `due_at` is that of the first.
+INSERT INTO fifo (queue, grp, leased, head, available_at)
+SELECT queue, grp, leased, head, CASE WHEN leased = 0 THEN due_at END FROM (
+    SELECT queue, grp, sum(state = 2) AS leased, min(seq) AS head, due_at
+    FROM message WHERE queue = ? AND grp IS NOT NULL GROUP BY queue, grp
+);
+
+-- name: rewrite_journal
+UPDATE journal SET crc = ?, head = ?, events = ? WHERE start = ?;
+
+-- name: keep_bodies
+UPDATE retained SET kept = ? WHERE start = ?;
+
+-- name: journal_from
+SELECT start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, events
+FROM journal WHERE start >= ? ORDER BY start LIMIT ?;
+
+-- name: set_next_seq
+UPDATE journal SET next_seq = ?1, head = crc(start, count, at, ?1, next_lease, private, first_seq, last_seq, crc);

@@ -6,6 +6,7 @@ that nobody sees a part of it.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from couriermq.core.model import MINUTE, Publication
 from couriermq.core.receipts import Sealer
 from couriermq.storage.base import Chunk, Directory, Staged
 from couriermq.storage.group_commit import GroupCommit
+from couriermq.storage.sqlite.checksums import Damaged, sound
 from couriermq.storage.sqlite.engine import Engine
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.staging import MEMORY_MS, STAGE_MS, staged_of, unpack
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 2
 """Chunks that share a commit: as much as one turn of the writer takes."""
+
+log = logging.getLogger(__name__)
 
 _keys = msgspec.msgpack.Decoder(set[int]).decode
 
@@ -109,8 +113,10 @@ class Stages:
 
     def _look_at_landings(self) -> None:
         """Outside of any transaction: only what is committed counts."""
-        blobs = [blob for (blob,) in self._db.execute(Q.landing_keys)]
-        self._landing = frozenset().union(*map(_keys, blobs))
+        rows = self._db.execute(Q.landing_keys).fetchall()
+        if not all(is_sound for _, is_sound in rows):
+            raise Damaged("a publication that is on its way")
+        self._landing = frozenset().union(*(_keys(blob) for blob, _ in rows))
 
     def _land(self, unit: Unit) -> Deciding[None]:
         """Send one chunk."""
@@ -118,15 +124,22 @@ class Stages:
         landing = self._db.execute(Q.next_landing).fetchone()
         if landing is None:
             return
-        id_, target, stage, published_at, principal = landing
+        id_, target, stage, published_at, principal = sound("a publication that is on its way", landing)
         chunk = self._db.execute(Q.next_chunk, (target, stage)).fetchone()
         if chunk is None:
             self._db.execute(Q.delete_landing, (id_,))
             return
-        parcels, events = unpack(chunk[1], self._directory, at=published_at)
+        row, count, parcels_blob, is_sound = chunk
+        if not is_sound:
+            log.error("a chunk of stage %s is damaged: its %s messages are lost", stage, count)
+            self._commit.metrics.quarantined += count
+            self._db.execute(Q.set_aside, (-row, 0, count, None, published_at))
+            self._db.execute(Q.delete_chunk, (row,))
+            return
+        parcels, events = unpack(parcels_blob, self._directory, at=published_at)
         order = send.Order(parcels, published_at, principal, events)
         yield from send.send(unit, [order], queues=self._directory, sealer=self.sealer)
-        self._db.execute(Q.delete_chunk, (chunk[0],))
+        self._db.execute(Q.delete_chunk, (row,))
 
     async def _forget_stages(self, now: int) -> None:
         """What nobody has published, and series that ended long ago."""

@@ -29,7 +29,7 @@ from couriermq.core.lifecycle.send import Outcomes, send
 from couriermq.core.lifecycle.settle import Order as SettleOrder
 from couriermq.core.lifecycle.settle import Outcome, settle
 from couriermq.core.lifecycle.unit import Unit
-from couriermq.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
+from couriermq.core.model import MINUTE, Counters, Kind, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
 from couriermq.storage.base import (
     SWEEP_COUNT,
     SWEEP_MS,
@@ -44,15 +44,16 @@ from couriermq.storage.base import (
 from couriermq.storage.group_commit import LATER, GroupCommit
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.sqlite import care
+from couriermq.storage.sqlite.checksums import Damaged, sound
 from couriermq.storage.sqlite.claims import Claims
 from couriermq.storage.sqlite.connection import prepare
-from couriermq.storage.sqlite.contents import Damaged
 from couriermq.storage.sqlite.disk import Disk
 from couriermq.storage.sqlite.engine import SEND, Engine, Joint, Work
 from couriermq.storage.sqlite.files import Files
 from couriermq.storage.sqlite.journal import Journal
 from couriermq.storage.sqlite.ledger import Ledger
 from couriermq.storage.sqlite.queries import Q
+from couriermq.storage.sqlite.repair import set_aside_row
 from couriermq.storage.sqlite.stages import Stages
 
 MIN_FREE_BYTES = 64 * 1024 * 1024
@@ -87,6 +88,7 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
         self._ledger = Ledger()
         self._reading = threading.Lock()
         self._doomed: dict[int, Queue] = {}
+        self._holes: set[int] = set()
         self._dedup_due = 0
 
     async def open(self, *, directory: Directory, signals: Signals) -> None:
@@ -96,12 +98,12 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
         self._lock = prepare(self.path)
         try:
             self._open_files()
-        except (sqlite3.Error, OSError) as error:
-            self._lock.release()
-            raise CannotOpen(f"the store in {self.path} cannot be opened: {error}; run `courier doctor`") from error
-        except BaseException:
+        except CannotOpen:
             self._lock.release()
             raise
+        except Exception as error:  # a damaged row may come as a value of any type
+            self._lock.release()
+            raise CannotOpen(f"the store in {self.path} cannot be opened: {error}; run `courier doctor`") from error
         self._engine = Engine(
             self._db, self._log, self._ledger, signals=signals, sync=self._sync, set_aside=self._set_aside
         )
@@ -136,18 +138,32 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
 
     async def load_records(self) -> list[StoredRecord]:
         records = []
-        for kind, tenant, id_, slot, document in self._db.execute(Q.read_records):
-            if kind == "doomed":
+        for *columns, is_sound in self._db.execute(Q.read_records).fetchall():
+            kind, tenant, id_, slot, document = columns
+            if not is_sound:
+                self._drop_damaged(kind, tenant, id_)
+            elif kind == "doomed":
                 queue = _queue.decode(document)
                 self._doom(queue)
             else:
                 records.append(StoredRecord(kind=kind, tenant=tenant, id=id_, slot=slot, document=document))
         return records
 
+    def _drop_damaged(self, kind: str, tenant: str, id_: str) -> None:
+        """A damaged thing of the control plane is dropped where losses are accepted; else nothing starts."""
+        name = f"the {kind} {id_} of tenant {tenant}"
+        if not self._accept_loss:
+            raise CannotOpen(
+                f"{name} is damaged. Copy the data directory, then restore a backup with `courier restore`, or start"
+                f" once with --accept-loss to go on without it"
+            )
+        log.error("%s is damaged and dropped", name)
+        self._db.execute(Q.delete_record, (kind, tenant, id_))
+
     async def next_key(self) -> int:
         def order(unit: Unit) -> int:
             row = self._db.execute(Q.read_meta, ("next_key",)).fetchone()
-            key = int(row[0]) if row else 1
+            key = int(sound("the number of the next queue", row)[0]) if row else 1
             self._db.execute(Q.put_meta, ("next_key", key + 1))
             return key
 
@@ -182,11 +198,20 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
         self._doomed[queue.key] = queue
         self._look_again(queue.key)
 
-    def _set_aside(self, unit: Unit, damaged: Damaged) -> Deciding[int]:
+    def _set_aside(self, unit: Unit, damaged: Damaged) -> Deciding[int | None]:
+        """How many messages were set aside; None where nothing can be done."""
         (at,) = self._db.execute("SELECT max(at) FROM (SELECT at FROM journal ORDER BY start DESC LIMIT 1)").fetchone()
-        return quarantine(
+        if damaged.table is not None:
+            keys = list(self._ledger.tallies)
+            queues = (self._directory.queue_of_key(key) for key in keys)
+            fifo = [queue.key for queue in queues if queue is not None and queue.kind is Kind.FIFO]
+            return set_aside_row(self._db, unit, damaged, queues=keys, fifo=fifo, at=at or 0)
+        if damaged.start is None and damaged.seq is None:
+            return None
+        count = yield from quarantine(
             unit, start=damaged.start, seq=damaged.seq, queues=self._directory, sealer=self.sealer, at=at or 0
         )
+        return count or None
 
     def _look_again(self, key: int) -> None:
         """Settings such as retention may have changed what is due when."""

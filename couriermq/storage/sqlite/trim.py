@@ -1,21 +1,26 @@
 """Journal rows that readers no longer need go, unless messages still wait in them.
 
-A row that packs point to is retained until they are gone. Where only single messages are left in a row, and few bytes,
-their bodies are copied out and the row goes.
+A row that packs point to is retained until they are gone, and one whose head is damaged for good. Where only single
+messages are left in a row, and few bytes, their bodies are copied out and the row goes.
 """
 
 import sqlite3
 from zlib import crc32
 
-from couriermq.storage.sqlite.contents import load_contents
+from couriermq.core.chronicle import keep_bodies
+from couriermq.storage.sqlite.checksums import checksum
+from couriermq.storage.sqlite.contents import Cache, has_sound_head, is_sound, load_contents
 from couriermq.storage.sqlite.queries import Q
-from couriermq.storage.sqlite.rows import to_single
+from couriermq.storage.sqlite.rows import single_values, to_pack, to_single
 
 STEP = 500
 """Rows that one transaction looks at."""
 
 COPIED_BYTES = 256 * 1024
 """Bodies of one row that are copied out; a row in which more waits stays, as that of a large message."""
+
+REWRITTEN_BYTES = 1024 * 1024
+"""Of rows that one transaction rewrites."""
 
 OLDEST = "oldest_offset"
 
@@ -36,22 +41,60 @@ def oldest_behind(db: sqlite3.Connection, before: int) -> int | None:
 def trim(db: sqlite3.Connection, *, since: int, before: int) -> int | None:
     """One step: remove or retain rows from `since` up to `before`; where the next step begins, None after the last."""
     rows = db.execute(Q.rows_to_trim, {"from": since, "before": before, "limit": STEP}).fetchall()
-    for start, first, last in rows:
-        if first is None or _is_unused(db, start, first, last):
+    for row in rows:
+        start, first, last = row[0], row[6], row[7]
+        if has_sound_head(row) and (first is None or _is_unused(db, start, first, last)):
             db.execute(Q.delete_journal_row, (start,))
         else:
-            db.execute(Q.retain, (start, first, last))
+            db.execute(Q.retain, (start,))
     return rows[-1][0] + 1 if len(rows) == STEP else None
 
 
-def drop_unused(db: sqlite3.Connection, *, after: int) -> int | None:
-    """One step through the rows that are retained: remove those in which nothing waits any more."""
+def drop_unused(db: sqlite3.Connection, cache: Cache, *, after: int) -> int | None:
+    """One step through the rows that are retained: remove those in which nothing waits any more.
+
+    Where fewer messages wait than there are bodies, the others are blanked: what was removed is then gone for good.
+    """
     rows = db.execute(Q.retained_rows, (after, STEP)).fetchall()
-    for start, first, last in rows:
-        if _is_unused(db, start, first, last):
+    written = 0
+    for *row, kept in rows:
+        start, count, first, last = row[0], row[1], row[6], row[7]
+        if count is None:  # the row has gone already
+            db.execute(Q.unretain, (start,))
+        elif not has_sound_head(row):
+            continue
+        elif first is None or _is_unused(db, start, first, last):
             db.execute(Q.delete_journal_row, (start,))
             db.execute(Q.unretain, (start,))
+            cache.forget(start)
+        else:
+            written += _blank(db, start, first, last, kept, cache)
+        if written > REWRITTEN_BYTES:
+            return int(start)
     return rows[-1][0] if len(rows) == STEP else None
+
+
+def _blank(db: sqlite3.Connection, start: int, first: int, last: int, kept: int | None, cache: Cache) -> int:
+    """Rewrite a row without the bodies of messages that are gone, if there are any; how many bytes were written."""
+    where = {"start": start, "first": first, "last": last}
+    positions = {to_single(row).position for row in db.execute(Q.pointing_singles, where)}
+    for row in db.execute(Q.pointing_packs, where):
+        pack = to_pack(row)
+        positions.update(pack.position + index for index in pack.indexes())
+    if kept is not None and len(positions) >= kept:
+        return 0
+    row = db.execute(Q.journal_row, (start,)).fetchone()
+    if not is_sound(row):
+        return 0  # whoever receives its messages sets them aside
+    *head, _, _, events = row
+    events, kept = keep_bodies(events, positions)
+    head.append(crc32(events))
+    db.execute("PRAGMA secure_delete = ON")
+    db.execute(Q.rewrite_journal, (head[-1], checksum(head), events, start))
+    db.execute("PRAGMA secure_delete = FAST")
+    db.execute(Q.keep_bodies, (kept, start))
+    cache.forget(start)
+    return len(events)
 
 
 def _is_unused(db: sqlite3.Connection, start: int, first: int, last: int) -> bool:
@@ -64,8 +107,8 @@ def _is_unused(db: sqlite3.Connection, start: int, first: int, last: int) -> boo
         return False
     if singles:
         contents = load_contents(db, (), singles)
-        for single in singles:
-            body = contents.body_of(single)
+        for single, body in [(single, contents.body_of(single)) for single in singles]:
             db.execute(Q.insert_payload, (single.seq, body, crc32(body)))
-            db.execute(Q.copied_out, (single.seq,))
+            single.start = None
+            db.execute(Q.copied_out, (single_values(single)[-1], single.seq))
     return True

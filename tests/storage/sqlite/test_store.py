@@ -19,9 +19,11 @@ from couriermq.core.errors import Unavailable
 from couriermq.core.events import EventKind
 from couriermq.core.model import Ack, Draft, Kind
 from couriermq.storage.base import CannotOpen
-from couriermq.storage.sqlite import care
+from couriermq.storage.sqlite import care, checksums
 from couriermq.storage.sqlite.dumping import SqliteDump
+from couriermq.storage.sqlite.mark import forget_mark
 from couriermq.storage.sqlite.store import SqliteStore
+from tests.support.damage import fill
 from tests.support.engines import Rig
 
 pytestmark = pytest.mark.usefixtures("tmp_path")
@@ -300,9 +302,10 @@ DAMAGE = {
     "a wrong group": "UPDATE fifo SET leased = 7",
     "a lost group": "DELETE FROM fifo",
     "a gap in the journal": "DELETE FROM journal WHERE start = (SELECT max(start) FROM journal WHERE start < 3)",
-    "an unreadable commit": "UPDATE journal SET events = x'ff' WHERE start = 0",
+    "an unreadable commit": "UPDATE journal SET events = x'ff', crc = crc32(x'ff') WHERE start = 0",
     "a short commit": "UPDATE journal SET count = count + 1 WHERE start = (SELECT max(start) FROM journal)",
 }
+"""What contradicts itself although every checksum is right."""
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -315,11 +318,35 @@ async def test_a_check_finds(tmp_path: Path, damage: str) -> None:
         assert await rig.store.check() == []
         store = rig.store
     with sqlite3.connect(tmp_path / "courier.db") as db:
+        checksums.register(db)
         assert db.execute(DAMAGE[damage]).rowcount
+        for table, columns in checksums.COLUMNS.items():
+            db.execute(f"UPDATE {table} SET crc = crc({columns})")
+        db.execute(
+            "UPDATE journal SET head = crc(start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc)"
+        )
+        forget_mark(tmp_path)
     db.close()
     findings = await store.check()
     assert len(findings) == 1
     assert findings[0]
+
+
+@pytest.mark.parametrize("table", checksums.COLUMNS)
+async def test_a_wrong_value_in_any_column_is_found(tmp_path: Path, table: str) -> None:
+    async with opened(tmp_path) as rig:
+        await fill(rig)
+        assert await rig.store.check() == []
+        db = sqlite_store(rig)._db
+        for column in checksums.COLUMNS[table].split(", "):
+            db.execute("BEGIN")
+            (value,) = db.execute(f"SELECT {column} FROM {table} LIMIT 1").fetchone()
+            wrong: object = 987_654
+            if isinstance(value, str | bytes):
+                wrong = "other" if isinstance(value, str) else b"other"
+            assert db.execute(f"UPDATE {table} SET {column} = ? WHERE {column} IS ?", (wrong, value)).rowcount
+            assert [name for name, _ in checksums.damaged_rows(db)] == [table]
+            db.execute("ROLLBACK")
 
 
 # -- older data -----------------------------------------------------------------------------------------------

@@ -26,7 +26,8 @@ CREATE TABLE pack (
     start      INTEGER NOT NULL,  -- the journal row that holds them
     position   INTEGER NOT NULL,  -- of the first among the events of that row
     turn       INTEGER NOT NULL,  -- of the last event of each message
-    gone       BLOB               -- a bit for each message, the first one's lowest
+    gone       BLOB,              -- a bit for each message, the first one's lowest
+    crc        INTEGER NOT NULL   -- of all columns before it
 );
 CREATE INDEX pack_due ON pack (queue, state, due_at);
 CREATE INDEX pack_age ON pack (queue, entered_at);
@@ -42,18 +43,23 @@ CREATE TABLE journal (
     private    INTEGER NOT NULL,  -- 1: some bodies are not for readers of the journal
     first_seq  INTEGER,           -- of the messages that it holds the bodies of
     last_seq   INTEGER,
-    crc        INTEGER NOT NULL,
+    crc        INTEGER NOT NULL,  -- of the events
+    head       INTEGER NOT NULL,  -- of all columns before it
     events     BLOB NOT NULL
 );
 INSERT INTO journal
-SELECT start, count, at, next_seq, (SELECT coalesce(max(lease_no), 0) + 1 FROM message), 0, NULL, NULL, crc32(events), events
-FROM journal_before;
+SELECT start, count, at, next_seq, next_lease, 0, NULL, NULL, crc32(events),
+       crc(start, count, at, next_seq, next_lease, 0, NULL, NULL, crc32(events)), events
+FROM journal_before, (SELECT coalesce(max(lease_no), 0) + 1 AS next_lease FROM message);
 DROP TABLE journal_before;
 
 -- Journal rows that readers no longer see and that messages still wait in.
-CREATE TABLE retained (start INTEGER PRIMARY KEY, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL);
+CREATE TABLE retained (
+    start INTEGER PRIMARY KEY,
+    kept  INTEGER              -- how many bodies are left in it; the others are blanked
+);
 
--- Messages that were set aside because their journal row, or their payload, is damaged.
+-- Messages that were set aside because their row, their journal row or their payload is damaged.
 CREATE TABLE quarantine (
     last  INTEGER PRIMARY KEY,  -- the last seq of a pack, or that of a single message
     queue INTEGER NOT NULL,
@@ -61,3 +67,30 @@ CREATE TABLE quarantine (
     start INTEGER,
     at    INTEGER NOT NULL
 );
+
+-- Checksums of whole rows; see storage.sqlite.checksums.
+ALTER TABLE message ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE message SET crc = crc(seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given, id, content_type,
+    attributes, grp, trace, origin, death, start, position, turn);
+ALTER TABLE record ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE record SET crc = crc(kind, tenant, id, slot, document);
+ALTER TABLE tally ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE tally SET crc = crc(queue, ready, delayed, leased, bytes, sent, acked, dead);
+ALTER TABLE dedup ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE dedup SET crc = crc(queue, dedup_id, until_at, seq, id);
+ALTER TABLE job ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE job SET crc = crc(queue, name, epoch, done, opened_at);
+ALTER TABLE claim ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE claim SET crc = crc(queue, job, number, wanted, complete, fate, count, bytes, claimed_at);
+ALTER TABLE claim_part ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE claim_part SET crc = crc(queue, job, number, first, count, seqs);
+ALTER TABLE publication ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE publication SET crc = crc(target, series, number, count, published_at);
+ALTER TABLE landing ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE landing SET crc = crc(id, target, name, published_at, principal, keys);
+ALTER TABLE meta ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE meta SET crc = crc(name, value);
+ALTER TABLE stage ADD COLUMN parcels_crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stage ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE stage SET parcels_crc = crc32(parcels);
+UPDATE stage SET crc = crc(target, name, part, chunk, count, staged_at, keys, parcels_crc);
