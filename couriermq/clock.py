@@ -21,6 +21,9 @@ class Clock(Protocol):
     async def sleep_until(self, at: int) -> None:
         """Return once `now()` has reached `at`."""
 
+    def start_at(self, at: int) -> None:
+        """Go on from `at` if it is earlier now: the wall clock was set back since then."""
+
     def wall(self) -> int:
         """Epoch milliseconds of the system's clock as it is set now, for others to compare with theirs."""
 
@@ -28,7 +31,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The wall clock as it stood at the start, carried on by a clock that nobody sets.
+    """The wall clock as it stood at the start, or a later instant, carried on by a clock that nobody sets.
 
     A step of the wall clock would otherwise end leases early or make them last for hours.
     """
@@ -42,6 +45,9 @@ class SystemClock:
     async def sleep_until(self, at: int) -> None:
         while (remaining_ms := at - self.now()) > 0:  # noqa: ASYNC110 -- no poll: one sleep, unless it wakes early
             await asyncio.sleep(remaining_ms / 1_000)
+
+    def start_at(self, at: int) -> None:
+        self._wall_minus_uptime_ns += max(0, at - self.now()) * 1_000_000
 
     def wall(self) -> int:
         return time.time_ns() // 1_000_000
@@ -81,6 +87,9 @@ class FakeClock:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             heapq.heappush(self._sleepers, (at, next(self._order), future))
             await future
+
+    def start_at(self, at: int) -> None:
+        self.advance(ms=max(0, at - self._now))
 
     def wall(self) -> int:
         return self._now + self.wall_ahead_ms

@@ -55,7 +55,7 @@ from couriermq.storage.base import CannotOpen, ShardLog
 from couriermq.storage.sqlite.store import SqliteStore
 from couriermq.subscriptions import EventFeed
 from couriermq.telemetry import logs
-from couriermq.upkeep.timekeeper import Timekeeper
+from couriermq.upkeep.timekeeper import Timekeeper, go_on_in_time
 from couriermq.waiting import Arrivals
 from couriermq.web.app import App
 from couriermq.web.call import Dialect, Route
@@ -144,6 +144,8 @@ async def running(
     signals = NodeSignals(arrivals, followers, timekeeper, deliveries, monitor)
     await store.open(directory=catalog, signals=signals)
     try:
+        jump_ms = None if isinstance(store, SqliteStore) else settings.max_clock_skew_ms
+        await go_on_in_time(store, clock, most_ms=jump_ms)
         await _load(catalog, settings)
         await cursors.load()
         pasts.look()

@@ -13,7 +13,7 @@ import msgspec
 
 from couriermq.core.chronicle import Commit
 from couriermq.core.errors import CourierError
-from couriermq.core.events import Entry, Event
+from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.flows import Flows
 from couriermq.core.lifecycle.browse import Filter
 from couriermq.core.lifecycle.cursor import Moved
@@ -38,6 +38,8 @@ __all__ = ["Filter", "Moved", "Parcel"]  # nouns of the core that the Store prot
 
 SWEEP_COUNT = 200
 """Messages of a deleted queue that one step removes."""
+LAST_EVENTS = 100
+"""Events of a journal that tell the newest instant; the very last may tell of a lease that ended earlier."""
 SWEEP_MS = 20
 """From one such step to the next, so that other work goes on between them."""
 
@@ -350,6 +352,19 @@ class Store(Protocol):
 
     async def check(self) -> list[str]:
         """Look for damage; each finding is one sentence, none means sound."""
+
+
+async def newest_at(store: Store) -> int | None:
+    """The latest instant that the last events of the journals tell of; None where there are none."""
+    newest: int | None = None
+    for journal in store.journals():
+        for span in (await journal.spans()).values():
+            start = max(span.oldest, span.next - LAST_EVENTS)
+            while start < span.next and (entries := await journal.read_events(start=start, limit=span.next - start)):
+                known = (entry.event.at for entry in entries if entry.event.kind != EventKind.DAMAGED)
+                newest = max([newest or 0, *known])
+                start = entries[-1].offset + 1
+    return newest
 
 
 class Shards(Protocol):

@@ -8,7 +8,7 @@ from couriermq.clock import Clock
 from couriermq.core.duties import UPKEEP
 from couriermq.core.errors import CourierError
 from couriermq.core.model import MINUTE, SECOND
-from couriermq.storage.base import ShardLog, Store
+from couriermq.storage.base import ShardLog, Store, newest_at
 
 TICK_MS = MINUTE
 """At least this often there is a look, whatever was announced."""
@@ -99,3 +99,19 @@ class Timekeeper:
             end = end if held is None else min(end, held)
             if end > span.oldest:
                 await journal.trim_events(before=end)
+
+
+async def go_on_in_time(store: Store, clock: Clock, *, most_ms: int | None) -> None:
+    """Where the wall clock was set back since the last event, go on from that event's instant.
+
+    `most_ms` is how far the clock of a node may jump that shares its store with others.
+    """
+    newest, now = await newest_at(store), clock.now()
+    if newest is None or newest <= now:
+        return
+    ahead = f"the newest event in the journal is {newest - now} ms ahead of the system's clock"
+    if most_ms is not None and newest - now > most_ms:
+        log.warning("%s: set the clocks of all nodes and of the database right", ahead)
+        return
+    log.warning("%s, which was set back; Courier goes on from that instant", ahead)
+    clock.start_at(newest)

@@ -52,7 +52,7 @@ async def fill(rig: Rig) -> set[bytes]:
     await rig.send_all("jobs", drafts(12))
     job = await rig.claims.open(rig.queue("jobs"), "spark")
     await rig.claims.claim(rig.queue("jobs"), "spark", 1, epoch=job.epoch, limit=5, principal=WHO)
-    await store.trim_events(before=(await store.span()).next // 3)
+    await store.trim_events(before=(await store.spans())[0].next // 3)
     for queue, stages in (("staged", []), ("slow", ["s-1"])):
         target = rig.queue(queue)
         chunk = pack([Parcel(target, draft) for draft in drafts(5)], count=5)

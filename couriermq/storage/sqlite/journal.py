@@ -22,6 +22,9 @@ from couriermq.storage.sqlite.queries import Q
 if TYPE_CHECKING:
     import threading
 
+MOST_HOLES = 100_000
+"""Damaged offsets that are counted."""
+
 log = logging.getLogger(__name__)
 
 
@@ -39,7 +42,7 @@ class Journal:
 
     _oldest_offset = 0
     _holes: set[int]
-    """Where damaged stretches of the journal begin that are known already."""
+    """Damaged offsets that are known already."""
     _trimmed = -1
     """Up to where rows have been trimmed; a trim may have been interrupted, so the first one looks at all rows."""
 
@@ -75,11 +78,12 @@ class Journal:
         with self._reading:
             for row in self._reader.execute(Q.read_journal, {"offset": start, "durable": durable}):
                 if not is_sound(row):
-                    at = row[2] if isinstance(row[2], int) else at
                     continue  # its end is where the next sound row begins
                 first, count, at, _, _, is_private, *_, events = row
                 if first + count <= expected:
                     continue
+                if first > expected and start < self._oldest_offset:
+                    return []  # trimmed in this moment
                 if first > expected:
                     commits += self._damaged(expected, min(first, stop), at)
                     if first >= stop:
@@ -89,18 +93,22 @@ class Journal:
                 size += len(events)
                 if expected >= stop or size >= COMMIT_BYTES:
                     return commits
-        if start < self._oldest_offset:
-            return []  # trimmed in this moment
+            if start < self._oldest_offset:
+                return []  # trimmed in this moment
+            if not commits:
+                rows = self._reader.execute(Q.journal_before, (start,))
+                at = next((row[2] for row in rows if is_sound(row)), 0)
         return commits + self._damaged(expected, stop, at)
 
     def _damaged(self, start: int, stop: int, at: int) -> list[Commit]:
-        """Offsets that cannot be read any more; told once for each place."""
+        """Offsets that cannot be read any more; told once."""
         if start >= stop:
             return []
-        if start not in self._holes:
-            self._holes.add(start)
-            self._engine.metrics.damaged_events += stop - start
-            log.error("the journal is damaged: its events from offset %d up to %d are lost", start, stop)
+        found = set(range(start, stop)) - self._holes
+        if found and len(self._holes) < MOST_HOLES:
+            self._holes |= found
+            self._engine.metrics.damaged_events += len(found)
+            log.error("the journal is damaged: its events from offset %d up to %d are lost", min(found), max(found) + 1)
         return list(damaged_commits(start, stop, at=at))
 
     async def trim_events(self, *, before: int) -> int:

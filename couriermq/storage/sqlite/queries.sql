@@ -457,3 +457,7 @@ FROM journal WHERE start >= ? ORDER BY start LIMIT ?;
 
 -- name: set_next_seq
 UPDATE journal SET next_seq = ?1, head = crc(start, count, at, ?1, next_lease, private, first_seq, last_seq, crc);
+
+-- name: journal_before
+SELECT start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, events
+FROM journal WHERE start < ? ORDER BY start DESC LIMIT 10;
