@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 FAST := not (slow or cluster or alone or postgres or spark)
 FAST_TESTS = $(PYTEST) -n $(FAST_WORKERS) --dist loadfile --maxfail=20 -m '$(FAST)' $(TESTS)
 MEASURE := --cov=couriermq --cov-report=
-SOAK := $(wildcard tests/*/test_histories.py tests/*/test_*kill*.py tests/end_to_end/test_cluster_*.py) $(addprefix tests/spark/test_,clusters.py erased_lakes.py pipeline.py)
+SOAK := $(wildcard tests/*/test_histories.py tests/*/test_*kill*.py tests/end_to_end/test_cluster_*.py) $(addprefix tests/storage/sqlite/test_,damage.py power_cut.py) $(addprefix tests/spark/test_,clusters.py erased_lakes.py pipeline.py)
 FUZZ := tests/dialects/test_fuzz.py $(wildcard tests/hostile/test_*fuzz*.py)
 
 help: ## Print this help

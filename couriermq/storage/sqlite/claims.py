@@ -157,7 +157,7 @@ class Claims:
         if self._claims_due > now:
             return
         self._claims_due = now + MINUTE
-        for (key,) in self._db.execute(Q.decided_queues).fetchall():
+        for (key,) in await self._look(lambda unit: self._db.execute(Q.decided_queues).fetchall()):
             queue = self._directory.queue_of_key(key)
             if queue is not None:
                 await self._end_claims(queue, now, "courier")

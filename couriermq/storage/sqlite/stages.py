@@ -7,6 +7,7 @@ that nobody sees a part of it.
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,10 @@ from couriermq.core.model import MINUTE, Publication
 from couriermq.core.receipts import Sealer
 from couriermq.storage.base import Chunk, Directory, Staged
 from couriermq.storage.group_commit import GroupCommit
-from couriermq.storage.sqlite.checksums import Damaged, sound
+from couriermq.storage.sqlite.checksums import sound
 from couriermq.storage.sqlite.engine import Engine
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.staging import MEMORY_MS, STAGE_MS, staged_of, unpack
-
-if TYPE_CHECKING:
-    import sqlite3
 
 AT_ONCE = 2
 """Chunks that share a commit: as much as one turn of the writer takes."""
@@ -113,9 +111,12 @@ class Stages:
 
     def _look_at_landings(self) -> None:
         """Outside of any transaction: only what is committed counts."""
-        rows = self._db.execute(Q.landing_keys).fetchall()
+        try:
+            rows = self._db.execute(Q.landing_keys).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise Unavailable(f"publications cannot be read: {error}; run `courier doctor`") from error
         if not all(is_sound for _, is_sound in rows):
-            raise Damaged("a publication that is on its way")
+            raise Unavailable("a publication that is on its way is damaged; run `courier doctor`")
         self._landing = frozenset().union(*(_keys(blob) for blob, _ in rows))
 
     def _land(self, unit: Unit) -> Deciding[None]:

@@ -138,7 +138,11 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
 
     async def load_records(self) -> list[StoredRecord]:
         records = []
-        for *columns, is_sound in self._db.execute(Q.read_records).fetchall():
+        try:
+            rows = self._db.execute(Q.read_records).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise CannotOpen(f"the store in {self.path} cannot be read: {error}; run `courier doctor`") from error
+        for *columns, is_sound in rows:
             kind, tenant, id_, slot, document = columns
             if not is_sound:
                 self._drop_damaged(kind, tenant, id_)
@@ -335,24 +339,24 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
         return moved
 
     async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
-        found = {}
-        for index, queue in enumerate(queues, 1):
-            with suppress(QueueNotFound):
-                await self._catch_up(queue, now)
-                found[queue.key] = self._counters(queue)
-            if index % COUNTED_TOGETHER == 0:
-                await asyncio.sleep(0)
-        await self._wait_until_durable()
+        found: dict[int, Counters] = {}
+        for first in range(0, len(queues), COUNTED_TOGETHER):
+            there = []
+            for queue in queues[first : first + COUNTED_TOGETHER]:
+                with suppress(QueueNotFound):
+                    there.append(await self._catch_up(queue, now))
+            found |= await self._look(partial(self._counters, queues=there))
         return found
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
-        await self._catch_up(queue, now)
-        counters = self._counters(queue)
-        await self._wait_until_durable()
-        return counters
+        live = await self._catch_up(queue, now)
+        found: dict[int, Counters] = await self._look(partial(self._counters, queues=[live]))
+        return found[live.key]
 
-    def _counters(self, queue: Queue) -> Counters:
-        """With what is committed and not synced yet."""
+    def _counters(self, unit: Unit, queues: Sequence[Queue]) -> dict[int, Counters]:
+        return {queue.key: self._counters_of(queue) for queue in queues}
+
+    def _counters_of(self, queue: Queue) -> Counters:
         tally = self._ledger.tally(queue.key)
         if tally.oldest_at is None and tally.total:
             queries = (Q.oldest_single, Q.oldest_own, Q.oldest_pack)
