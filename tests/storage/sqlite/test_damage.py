@@ -34,7 +34,7 @@ class Sound:
         rig = Rig(lambda: SqliteStore(self.directory / "before", min_free_bytes=0))
         await rig.open()
         bodies = await fill(rig)
-        events = await rig.store.read_events(start=(await rig.store.span()).oldest, limit=10**6)
+        events = await rig.store.read_events(start=(await rig.store.spans())[0].oldest, limit=10**6)
         # In another process: a file that is closed here would drop the locks of the store.
         subprocess.run(["cp", "-r", self.directory / "before", self.directory / "sound"], check=True)
         await rig.close()
@@ -100,7 +100,7 @@ async def _use(directory: Path, made: Sound) -> list[str]:
 
 async def _read(rig: Rig, made: Sound, refused: list[str]) -> None:
     known = {entry.offset: entry for entry in made.events}
-    span = await rig.store.span()
+    span = (await rig.store.spans())[0]
     try:
         for entry in await rig.store.read_events(start=span.oldest, limit=10**6):
             if entry.event.kind == EventKind.DAMAGED:
