@@ -21,7 +21,7 @@ Take = Callable[[Sequence[Entry]], None]
 class Follower:
     """Gives each event of every lane once, in the order of time.
 
-    It begins where the tables end; where there are none, with the newest `scan_count` events of each lane.
+    It begins where the tables end; where there are none, with the newest `scan_count` events, evenly many of each lane.
     """
 
     def __init__(self, log: EventLog, lake: Lake | None, *, scan_count: int, chunk: int = CHUNK) -> None:
@@ -59,10 +59,10 @@ class Follower:
 
     async def _begin(self, spans: Mapping[int, Span], since: int) -> None:
         self.border = await find_border(self._lake, self._log) if self._lake is not None else None
-        begins = await self._log.offsets_at(since) if since else {}
+        begins, share = await self._log.offsets_at(since) if since else {}, self._scan_count // len(spans)
         for lane, span in spans.items():
             first = first_of_lane(lane)
-            start = span.next - self._scan_count if self.border is None else self.border.offsets.get(lane, first)
+            start = span.next - share if self.border is None else self.border.offsets.get(lane, first)
             self._next[lane] = max(span.oldest, start, begins.get(lane, first))
         self.known_from = max([await self._complete_from(start) for start in self._next.values()])
 

@@ -61,10 +61,17 @@ async def take_in(app: InProcess) -> int:
     await broker.counters(app.services.catalog.queue("default", "orders"))
     await app.get(f"{T}/queues/orders/counters")
     entries: list[Entry] = []
-    while found := await broker.read_events(start=len(entries), limit=5_000):
-        entries += found
-    write_lake(app.services.settings.lake_place, entries)
-    return len(entries)
+    spans = await broker.spans()
+    for span in spans.values():
+        start = span.oldest
+        while start < span.next:
+            found = await broker.read_events(start=start, limit=min(5_000, span.next - start))
+            entries += found
+            start = found[-1].offset + 1
+    entries.sort(key=lambda entry: (entry.event.at, entry.event.turn or 0))
+    ends = {lane: span.next for lane, span in spans.items()}
+    write_lake(app.services.settings.lake_place, entries, ends=ends)
+    return max(ends.values())
 
 
 async def forget(app: InProcess, end: int) -> None:
