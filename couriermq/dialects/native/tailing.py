@@ -41,8 +41,9 @@ class Tail:
 
     async def begin(self) -> None:
         spans = await self._history.spans()
-        self._next = {lane: span.next for lane, span in spans.items()}
         asked = self._call.header(b"last-event-id") or ("" if self._query.start is UNSET else self._query.start)
+        if not asked:  # else a lane that is not named was added since, and is read from its beginning
+            self._next = {lane: span.next for lane, span in spans.items()}
         for position in filter(None, asked.split(SEPARATOR)):
             offset = self._call.numbers.true_position(position, field="from")
             lane = lane_of(offset)

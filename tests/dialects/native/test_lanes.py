@@ -11,7 +11,9 @@ import pytest
 from couriermq import server
 from couriermq.core.lanes import LANE_SIZE, first_of_lane, lane_of
 from tests.dialects.native.test_following import waiting
+from tests.dialects.native.test_live import next_frame
 from tests.support.laned import LanedStore
+from tests.support.live import live
 from tests.support.native import ALL, PREFIX, Queue, Tenant, native_tenant
 
 JOURNAL = f"{PREFIX}/journal"
@@ -189,3 +191,18 @@ async def test_readers_of_many_pages_meet_no_event_twice_while_others_write(root
     await writing
     spans = await root.app.store.spans()
     assert sorted(offsets) == [offset for span in spans.values() for offset in range(span.oldest, span.next)]
+
+
+async def test_a_live_page_that_was_cut_off_misses_no_lane_that_appeared_meanwhile(root: Tenant) -> None:
+    queue = await root.queue()
+    async with live(root.app, "topics=events&kind=sent") as page:
+        await queue.send(id="first")
+        seen = await next_frame(root, page, "event")
+    assert await lanes(root) == ["0"]
+    names = {f"m{number}" for number in range(60)}
+    for name in sorted(names):
+        await queue.send(id=name)
+    assert await lanes(root) == LANES
+    async with live(root.app, f"topics=events&kind=sent&from={seen['id']}") as page:
+        told = [(await next_frame(root, page, "event"))["data"]["message_id"] for _ in names]
+    assert (len(told), set(told)) == (60, names)
