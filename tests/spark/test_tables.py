@@ -150,7 +150,11 @@ def everything(lake: Lake) -> dict[str, list[str]]:
     found = {}
     for table in TABLES:
         rows = read(lake, table)
-        own = [name for name in rows.columns if name not in {"batch", "changed_batch", "history", "latency_sketch"}]
+        own = [
+            name
+            for name in rows.columns
+            if name not in {"batch", "changed_batch", "settled_batch", "history", "latency_sketch"}
+        ]
         deep = [f.to_json(f.transform("history", lambda s: s.dropFields("batch"))) if table == refreshing.MESSAGES
                 else f.to_json("history")] if "history" in rows.columns else []  # fmt: skip
         found[table] = sorted(map(repr, rows.select(*own, *deep).collect()))

@@ -483,13 +483,12 @@ class Histories(RuleBasedStateMachine):
 
 
 def check_turns(events: Sequence[Event]) -> None:
-    """The events of each message have the turns from 1 on, each once, and all of them know when it was sent."""
+    """The events of each message have the turns from 1 on, in this order, and all of them know when it was sent."""
     of_messages: dict[int, list[Event]] = {}
     for event in events:
         if event.seq is not None:
             of_messages.setdefault(event.seq, []).append(event)
     for own in of_messages.values():
-        own.sort(key=lambda event: event.turn or 0)
         assert [event.turn for event in own] == list(range(1, len(own) + 1)), own
         assert own[0].kind == EventKind.SENT, own
         assert {event.sent_at for event in own} == {own[0].at}, own

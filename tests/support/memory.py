@@ -28,6 +28,7 @@ class Memory:
         self.dedups: dict[tuple[int, str], tuple[int, int, str]] = {}
         self.tallies: dict[int, Tally] = {}
         self.contents: dict[int, Content] = {}
+        self.bodies: dict[int, bytes] = {}
         self.jobs: dict[str, Job] = {}
         self.claims: dict[int, needs.ClaimRow] = {}
         self.orders: list[tuple[str, tuple[object, ...]]] = []
@@ -115,6 +116,7 @@ class Memory:
             self.packs.pop(last, None)
         for singles in (changes.new_singles, changes.singles, changes.moved_singles):
             self.singles.update(singles)
+        self.bodies.update(changes.bodies)
         for single in changes.gone_singles:
             del self.singles[single.seq]
         for queue, group, first, due_at in changes.new_groups:
@@ -135,7 +137,7 @@ class Memory:
     def _load(self, need: Any) -> Any:
         match need:
             case needs.Content():
-                return Contents(self.contents, {})
+                return Contents(self.contents, self.bodies)
             case needs.Ready():
                 by = 2**62 if need.by is None else need.by
                 return self._found(lambda row: row.queue == need.queue and row.state == 1 and row.due_at <= by)

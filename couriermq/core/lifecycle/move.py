@@ -18,6 +18,7 @@ from couriermq.core.lifecycle.rows import Single, encode
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.limits import COMMIT_BYTES, Room
 from couriermq.core.model import Death, Kind, Queue, State
+from couriermq.core.shards import was_sent_by
 
 
 def transfer(
@@ -62,7 +63,7 @@ def move(
         members, following = yield from page(source, after, limit)
     else:
         members = yield from find_each(unit, source.key, seqs)
-    waiting = [m for m in members if state_of(m) != State.LEASED and entrance_of(m)[1] <= upto_seq]
+    waiting = [m for m in members if state_of(m) != State.LEASED and was_sent_by(entrance_of(m)[1], upto_seq)]
     goals = [(m, goal) for m in waiting if (goal := target or _where_it_died(m, queues)) is not None]
     singles = yield from extract_each(unit, [member for member, _ in goals])
     for single, (_, goal) in zip(singles, goals, strict=True):

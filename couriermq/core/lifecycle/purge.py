@@ -11,6 +11,7 @@ from couriermq.core.lifecycle.needs import Deciding
 from couriermq.core.lifecycle.rows import Single
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Json, Kind, Queue, State
+from couriermq.core.shards import was_sent_by
 
 
 def remove(
@@ -47,7 +48,7 @@ def purge(
 ) -> Deciding[Moved]:
     """One step of a purge."""
     members, following = yield from page(queue, after, limit)
-    gone = [member for member in members if entrance_of(member)[1] <= upto_seq]
+    gone = [member for member in members if was_sent_by(entrance_of(member)[1], upto_seq)]
     singles = yield from extract_each(unit, gone)
     for single in singles:
         yield from remove(unit, queue, single, kind=EventKind.PURGED, at=now, principal=principal)

@@ -57,6 +57,8 @@ class Changes:
         self.moved_singles: dict[int, Single] = {}
         """Whose queue has changed, and with it everything else."""
         self.gone_singles: list[Single] = []
+        self.bodies: dict[int, bytes] = {}
+        """By seq, the bodies of new singles that no journal row of this store holds."""
         self.new_groups: list[tuple[int, str, int, int]] = []
         """(queue, group, head, due_at) where the group does not exist yet."""
         self.locked_groups: list[tuple[int, int, str]] = []

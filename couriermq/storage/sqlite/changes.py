@@ -67,6 +67,7 @@ def _write_singles(db: sqlite3.Connection, changes: Changes) -> None:
         db, Q.insert_single,
         [(*single_values(s), int(s.discard_at is not None)) for s in changes.new_singles.values()],
     )  # fmt: skip
+    _many(db, Q.insert_payload, [(seq, body, crc32(body)) for seq, body in changes.bodies.items()])
     _many(
         db, Q.change_single,
         [

@@ -29,6 +29,10 @@ def test_both_parts_of_a_pack_that_is_cut_keep_its_turn() -> None:
     assert {pack.last: pack.turn for pack in memory.packs.values()} == {1: 2, 3: 1}
     memory.receive()
     assert story(memory, 3) == [("sent", 1), ("received", 2)]
+    memory.expire(NOW + 100)
+    memory.receive(limit=1, now=NOW + 101)
+    memory.receive(limit=1, now=NOW + 101)
+    assert story(memory, 2) == [("sent", 1), ("received", 2), ("lease_expired", 3), ("received", 4)]
 
 
 def test_a_part_of_a_pack_that_is_acked_leaves_the_others_their_turn() -> None:
