@@ -31,6 +31,7 @@ LONGEST_FIRST = (
     "spark/test_consume.py",
     "dialects/test_fuzz.py",
     "spark/test_tables.py",
+    "spark/test_shards.py",
     "storage/test_byte_limits.py",
     "web/test_tls.py",
 )
