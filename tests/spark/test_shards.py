@@ -66,7 +66,7 @@ class Shop:
     async def journals(self) -> list[list[dict[str, Any]]]:
         found = []
         for journal in self.rig.store.journals():
-            span = await journal.span()
+            (span,) = (await journal.spans()).values()
             entries = await journal.read_events(start=span.oldest, limit=10_000)
             found.append(pa.Table.from_batches([record_batch(entries)]).to_pylist())
         return found
