@@ -65,6 +65,7 @@ from couriermq.web.product import Product
 from couriermq.web.proxies import Proxies
 from couriermq.web.services import Services
 from couriermq.web.tls import Certificates, UnusableCertificate
+from couriermq.web.views import Showing
 
 if TYPE_CHECKING:
     from couriermq.storage.sharded.store import ShardedStore
@@ -320,6 +321,7 @@ def _app(
 ) -> tuple[App, list[Link]]:
     """Everything that answers requests, and the pages among it that people are told of."""
     traffic = services.monitor.node.traffic
+    services.showing.extend(dialect for dialect in dialects if isinstance(dialect, Showing))
     pages = Pages(store, traffic, metrics_public=services.settings.metrics_public)
     routes = [*pages.routes, *_console(services), *documentation(dialects)]
     links = links_among(routes)

@@ -24,6 +24,7 @@ from couriermq.purges import Purges
 from couriermq.stages import Stages
 from couriermq.storage.base import Shards
 from couriermq.web.proxies import Proxies
+from couriermq.web.views import Showing
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -52,6 +53,8 @@ class Services(msgspec.Struct, frozen=True):
     shards: Shards | None = None
     """Only a store that can be divided has them."""
     proxies: Proxies = Proxies()
+    showing: list[Showing] = []
+    """The dialects that can show a message, once they are loaded."""
 
 
 __all__ = ["Services", "Shards"]

@@ -5,12 +5,15 @@ from typing import Any
 
 from couriermq.auth.principal import Principal
 from couriermq.core.errors import CourierError
+from couriermq.core.model import Message, Queue
 from couriermq.dialects.anypoint import errors, tokens
 from couriermq.dialects.anypoint.openapi import document
 from couriermq.dialects.anypoint.place import NAME
 from couriermq.dialects.anypoint.routes import PREFIXES, routes
 from couriermq.dialects.anypoint.stats import Stats
+from couriermq.dialects.anypoint.view import show
 from couriermq.web.call import Call, Reply, Route
+from couriermq.web.views import MessageView
 
 
 class Anypoint:
@@ -40,3 +43,6 @@ class Anypoint:
 
     def openapi(self) -> dict[str, Any]:
         return document()
+
+    def show(self, call: Call, queue: Queue, message: Message) -> MessageView:
+        return show(call, queue, message)

@@ -5,13 +5,16 @@ from typing import Any
 
 from couriermq.auth.principal import Principal
 from couriermq.core.errors import CourierError
+from couriermq.core.model import Message, Queue
 from couriermq.dialects.cloudflare import access, errors
 from couriermq.dialects.cloudflare.errors import Answer, Code, Refused
 from couriermq.dialects.cloudflare.openapi import document
 from couriermq.dialects.cloudflare.routes import PREFIX, routes
+from couriermq.dialects.cloudflare.view import show
 from couriermq.dialects.cloudflare.wire.envelope import failed
 from couriermq.web.call import Call, Header, Reply, Route
 from couriermq.web.errors import RequestTooLarge
+from couriermq.web.views import MessageView
 
 TOO_LARGE = {Code.MESSAGE_SIZE_OUT_OF_BOUNDS, Code.BATCH_SIZE_OUT_OF_BOUNDS, Code.BATCH_COUNT_OUT_OF_BOUNDS}
 
@@ -31,6 +34,9 @@ class Cloudflare:
 
     def openapi(self) -> dict[str, Any]:
         return document()
+
+    def show(self, call: Call, queue: Queue, message: Message) -> MessageView:
+        return show(call, queue, message)
 
     def failure(self, error: CourierError, call: Call) -> Reply:
         if isinstance(error, Refused):

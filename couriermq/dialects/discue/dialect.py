@@ -5,13 +5,16 @@ from typing import Any
 
 from couriermq.auth.principal import Principal
 from couriermq.core.errors import CourierError, Throttled
+from couriermq.core.model import Message, Queue
 from couriermq.dialects.discue import access, errors
 from couriermq.dialects.discue.api_keys import ApiKeys
 from couriermq.dialects.discue.openapi import document
 from couriermq.dialects.discue.quota import quota_headers
 from couriermq.dialects.discue.routes import PREFIXES, routes
+from couriermq.dialects.discue.view import show
 from couriermq.dialects.discue.wire.answers import failed
 from couriermq.web.call import Call, Header, Reply, Route
+from couriermq.web.views import MessageView
 
 
 class Discue:
@@ -34,6 +37,9 @@ class Discue:
 
     def openapi(self) -> dict[str, Any]:
         return document()
+
+    def show(self, call: Call, queue: Queue, message: Message) -> MessageView:
+        return show(call, queue, message)
 
     def failure(self, error: CourierError, call: Call) -> Reply:
         status = errors.answer_for(type(error))

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 
 from couriermq.auth.principal import Principal
 from couriermq.core.errors import CourierError, OffsetGone
-from couriermq.core.model import Json
+from couriermq.core.model import Json, Message, Queue
 from couriermq.dialects.native import errors
 from couriermq.dialects.native.openapi import document
 from couriermq.dialects.native.operations import PREFIX
 from couriermq.dialects.native.routes import ROUTES
 from couriermq.dialects.native.sessions import PATH as SESSION
+from couriermq.dialects.native.views import show
 from couriermq.web.call import Call, Dialect, Reply, Route
+from couriermq.web.views import MessageView
 
 if TYPE_CHECKING:
     from couriermq.config import Settings
@@ -47,6 +49,9 @@ class Native:
 
     def openapi(self) -> dict[str, Json]:
         return document()
+
+    def show(self, call: Call, queue: Queue, message: Message) -> MessageView:
+        return show(call, queue, message)
 
 
 def dialect(settings: "Settings") -> Dialect:

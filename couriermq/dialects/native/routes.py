@@ -25,6 +25,7 @@ from couriermq.dialects.native import (
     stats,
     tenants,
     timelines,
+    views,
     workers,
 )
 
@@ -33,6 +34,7 @@ OPERATIONS = (
     *receiving.OPERATIONS,
     *browsing.OPERATIONS,
     *timelines.OPERATIONS,
+    *views.OPERATIONS,
     *bulk.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
