@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from couriermq.core.events import Event
@@ -96,6 +96,8 @@ async def lived(folder: Path, make: Callable[..., Store], history: list[tuple[st
         await rig.create("line", kind=Kind.FIFO, max_attempts=1, dead_letter_queue="fallen")
         await rig.create("graves", retention_ms=5_000)
         await rig.create("orders", max_attempts=1, dead_letter_queue="graves", late_ack=LateAck.ACCEPT)
+        for name in NAMES:  # no journal is empty: the check of a shard would miss what is before its first offset
+            await rig.send(name)
         leases: list[tuple[str, Lease]] = []
         for step in history:
             await act(rig, leases, *step)
@@ -108,6 +110,7 @@ async def lived(folder: Path, make: Callable[..., Store], history: list[tuple[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [ENGINES["sqlite"], SqliteShards])
+@settings(max_examples=30)
 @given(history=st.lists(actions, min_size=10, max_size=60))
 def test_no_history_leaves_a_gap_between_turns(make: Callable[..., Store], history: list[tuple[str, str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
