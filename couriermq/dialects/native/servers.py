@@ -8,7 +8,7 @@ import msgspec
 from couriermq import __version__
 from couriermq.config import KEYS, Settings
 from couriermq.core.errors import Forbidden
-from couriermq.core.shards import shard_of
+from couriermq.core.lanes import lane_of
 from couriermq.dialects.native.operations import PREFIX, Operation, ok
 from couriermq.dialects.native.wire import servers as wire
 from couriermq.monitor.node import free_bytes, shown_setting, size_of
@@ -63,7 +63,7 @@ def _store(call: Call) -> wire.StoreState:
 
 
 def _archive(call: Call) -> wire.ArchiveState | None:
-    archive = call.services.history.pasts[0].archive
+    archive = call.services.history.past_of(0).archive
     if archive is None:
         return None
     segments = archive.segments
@@ -78,8 +78,8 @@ async def _cursors(call: Call) -> list[wire.CursorState]:
     spans = await call.services.history.spans()
     found = []
     for cursor in call.services.cursors.all():
-        shard = shard_of(cursor.offset)
-        behind = spans[shard].next - cursor.offset if shard < len(spans) else 0
+        span = spans.get(lane_of(cursor.offset))
+        behind = span.next - cursor.offset if span is not None else 0
         found.append(wire.CursorState(cursor.name, cursor.offset, cursor.changed_at, max(0, behind)))
     return found
 
