@@ -1,0 +1,102 @@
+// One stream of server-sent events for a page. Tabs that ask for the same share it through a worker.
+import { T } from "./api.js";
+import { parse } from "./exact.js";
+import { SERVER } from "./router.js";
+import { held, trouble, who } from "./store.js";
+import { W } from "./words.js";
+
+const HIDDEN_MS = 30_000;
+/** @type {any} */
+const types = /** @type {any} */ (window).trustedTypes;
+const WORKER = new URL("./live-worker.js", import.meta.url).href;
+const policy = types?.createPolicy("courier", { createScriptURL: (/** @type {string} */ url) => {
+  if (url === WORKER) return url;
+  throw new TypeError("only the worker of live data is loaded");
+} });
+
+/** @type {SharedWorker | null} */
+let worker = null;
+/** @type {Map<number, Stream>} */
+const open = new Map();
+let number = 0;
+
+function port() {
+  if (!worker) {
+    worker = new SharedWorker(policy ? policy.createScriptURL(WORKER) : WORKER, { type: "module", name: "courier-live" });
+    worker.port.onmessage = ({ data }) => open.get(data.stream)?.take(data.kind, data.data === null ? null : parse(data.data), data.id);
+    worker.port.start();
+    window.addEventListener("pagehide", () => worker?.port.postMessage({ verb: "leave" }));
+  }
+  return worker.port;
+}
+
+/** @typedef {Record<string, (data: any, id: string) => void>} Handlers */
+
+class Stream {
+  /** @param {string} path @param {Record<string, any>} query @param {Handlers} handlers @param {boolean} alone */
+  constructor(path, query, handlers, alone) {
+    this.path = path;
+    this.query = query;
+    this.handlers = handlers;
+    this.alone = alone;
+    this.stream = ++number;
+    this.last = "";
+    this.hidden = 0;
+    this.ended = false;
+    this.onVisible = () => this.look();
+    document.addEventListener("visibilitychange", this.onVisible);
+    this.start();
+  }
+
+  start() {
+    const search = new URLSearchParams();
+    const query = this.last ? { ...this.query, from: this.last } : this.query;
+    for (const [name, value] of Object.entries(query))
+      for (const one of Array.isArray(value) ? value : [value]) if (one !== "" && one != null) search.append(name, String(one));
+    open.set(this.stream, this);
+    const url = `${window.location.origin}${SERVER}${this.path}?${search}`;
+    port().postMessage({ verb: "open", stream: this.stream, url, alone: this.alone });
+    this.running = true;
+  }
+
+  pause() {
+    if (!this.running) return;
+    this.running = false;
+    open.delete(this.stream);
+    port().postMessage({ verb: "close", stream: this.stream });
+  }
+
+  look() {
+    clearTimeout(this.hidden);
+    if (this.ended) return;
+    if (document.hidden) this.hidden = window.setTimeout(() => this.pause(), HIDDEN_MS);
+    else if (!this.running) this.start();
+  }
+
+  /** @param {string} kind @param {any} data @param {string} id */
+  take(kind, data, id) {
+    if (id) this.last = id;
+    if (kind === "open") trouble.value = "";
+    else if (kind === "error") trouble.value = W.trouble.reconnecting;
+    else if (kind === "gone" && data?.reason === "credential") who.value = null;
+    if (!held.value || this.alone) this.handlers[kind]?.(data, id);
+  }
+
+  end() {
+    this.ended = true;
+    clearTimeout(this.hidden);
+    document.removeEventListener("visibilitychange", this.onVisible);
+    this.pause();
+  }
+}
+
+/**
+ * Follow the chosen tenant; returns the function that ends it.
+ * @param {Record<string, any>} query topics and filters of the stream
+ * @param {Handlers} handlers by the kind of the event; also "open" and "error"
+ * @param {boolean} [alone] the stream continues at a place of its own and is not shared with other tabs
+ */
+export function follow(query, handlers, alone = false) {
+  const stream = new Stream(T("live"), query, handlers, alone);
+  return () => stream.end();
+}

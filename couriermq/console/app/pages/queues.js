@@ -1,0 +1,140 @@
+// Find and compare queues; the server searches and sorts.
+import { html, useEffect, useRef, useState } from "../view.js";
+import { get, patch, post, Q, T } from "../api.js";
+import { follow } from "../live.js";
+import { choose, chosen, tenant, to } from "../router.js";
+import { barred } from "../store.js";
+import { bytes, count, rate, short } from "../format.js";
+import { Act, Empty, Failure, Find, Head, Loading, Time } from "../widgets/parts.js";
+import { Spark } from "../widgets/spark.js";
+import { Table } from "../widgets/table.js";
+import { Confirm, open } from "../widgets/dialog.js";
+import { tell, tellError } from "../widgets/toast.js";
+import { CreateQueue } from "./queue-dialogs.js";
+import { W } from "../words.js";
+
+const PAGE = 200;
+
+/** @type {import("../widgets/table.js").Column[]} */
+const COLUMNS = [
+  { key: "name", label: W.column.name, width: "minmax(170px, 2fr)", sort: true, cell: (row) => html`<a href=${to(["queues", row.name])}><bdi>${row.name}</bdi></a> <${Flags} row=${row} />` },
+  { key: "ready", label: W.states.ready, width: "76px", num: true, sort: true, cell: (row) => short(row.ready_count) },
+  { key: "delayed", label: W.states.delayed, width: "76px", num: true, sort: true, cell: (row) => short(row.delayed_count) },
+  { key: "leased", label: W.states.leased, width: "76px", num: true, sort: true, cell: (row) => short(row.leased_count) },
+  { key: "oldest", label: W.column.oldest, width: "96px", num: true, sort: true, cell: (row) => html`<${Time} at=${row.oldest_at} kind="age" />` },
+  { key: "sent", label: W.column.sent, width: "72px", num: true, sort: true, cell: (row) => rate(row.per_second.sent) },
+  { key: "acked", label: W.column.acked, width: "76px", num: true, sort: true, cell: (row) => rate(row.per_second.acked) },
+  { key: "dead", label: W.column.dead, width: "72px", num: true, sort: true, cell: (row) => rate(row.per_second.dead) },
+  { key: "spark", label: W.column.hour, width: "104px", cell: (row) => html`<${Spark} spark=${row.spark} />` },
+  { key: "bytes", label: W.column.bytes, width: "80px", num: true, sort: true, cell: (row) => bytes(row.byte_count) },
+  { key: "dlq", label: W.column.deadTo, width: "minmax(110px, 1fr)", cell: (row) => row.dead_letter_queue ? html`<a href=${to(["queues", row.dead_letter_queue])}><bdi>${row.dead_letter_queue}</bdi></a>` : html`<span class="soft">${W.none}</span>` },
+];
+
+/** @param {{row: any}} props */
+export const Flags = ({ row }) => html`${row.flags.includes("paused") && html`<span class="badge warning">${W.flags.paused}</span> `}${row.kind === "fifo" && html`<span class="badge">FIFO</span> `}${row.flags.includes("dead_letters") && html`<span class="badge dead">${W.flags.dead_letters}</span> `}${row.flags.includes("listeners") && html`<span class="badge accent">${W.flags.listeners}</span>`}`;
+
+/**
+ * Rows that the server has found, read page by page and changed in place as they change.
+ * @param {{find: string, sort: string, order: string}} asked
+ */
+function useRows({ find, sort, order }) {
+  const [state, set] = useState(/** @type {any} */ ({ rows: null, matched: 0, totals: null, error: null, next: null }));
+  const busy = useRef(false);
+  const key = [tenant.value, find, sort, order].join("\n");
+  useEffect(() => follow({ topics: "overview", find, sort, order, limit: PAGE }, {
+    snapshot: (data) => set((/** @type {any} */ old) => ({ rows: merged(data.queues, old.key === key ? old.rows : null), matched: data.matched_count, totals: data.totals, error: null, next: old.key === key && old.rows?.length > PAGE ? old.next : data.next, key })),
+    rates: (data) => set((/** @type {any} */ old) => ({ ...old, rows: changed(old.rows, data.queues) })),
+  }), [key]);
+  const more = async () => {
+    if (busy.current || state.next === null) return;
+    busy.current = true;
+    try {
+      const data = await get(T("overview"), { find, sort, order, limit: PAGE, skip: state.next });
+      const known = new Set(state.rows.map((/** @type {any} */ row) => row.id));
+      set((/** @type {any} */ old) => ({ ...old, rows: [...old.rows, ...data.queues.filter((/** @type {any} */ row) => !known.has(row.id))], next: data.next }));
+    } catch (error) {
+      set((/** @type {any} */ old) => ({ ...old, error }));
+    }
+    busy.current = false;
+  };
+  return { ...state, more };
+}
+
+/** The new first page, before what was read after the old one. @param {any[]} first @param {any[] | null} old */
+function merged(first, old) {
+  const known = new Set(first.map((row) => row.id));
+  return [...first, ...(old ?? []).slice(PAGE).filter((row) => !known.has(row.id))];
+}
+
+/** @param {any[] | null} rows @param {any[]} news */
+function changed(rows, news) {
+  if (!rows || !news.length) return rows;
+  const byId = new Map(news.map((row) => [row.id, row]));
+  return rows.map((row) => (byId.has(row.id) ? { ...row, ...byId.get(row.id) } : row));
+}
+
+export function Page() {
+  const find = chosen("find"), sort = chosen("sort", "name"), order = chosen("order", "asc");
+  const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
+  const { rows, matched, error, more } = useRows({ find, sort, order });
+  const onSort = (/** @type {string} */ key) => choose({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : key === "name" || key === "oldest" ? "asc" : "desc" });
+  const onSelect = (/** @type {string} */ name) => {
+    const next = new Set(selected);
+    if (!next.delete(name)) next.add(name);
+    setSelected(next);
+  };
+  return html`
+    <${Head} title=${W.queues.title} text=${W.queues.text}
+      actions=${html`<${Act} icon="plus" kind="primary" barred=${barred("manage")} onClick=${() => open(CreateQueue)}>${W.createQueue}</${Act}>`} />
+    ${error && html`<${Failure} error=${error} />`}
+    <div class="row wide"><${Find} value=${find} label=${W.queues.find} onInput=${(/** @type {string} */ text) => choose({ find: text })} />
+      <${Bulk} selected=${selected} find=${find} matched=${matched} clear=${() => setSelected(new Set())} /></div>
+    <div class="card">
+      ${rows === null ? html`<${Loading} />` : rows.length === 0 ? html`<${Empty} title=${find ? W.queues.nothing(find) : W.queues.none} text=${find ? "" : W.queues.noneText} />` : html`
+        <${Table} label=${W.queues.title} columns=${COLUMNS} rows=${rows} total=${matched} keyOf=${(/** @type {any} */ row) => row.name} sort=${sort} order=${order} onSort=${onSort}
+          href=${(/** @type {any} */ row) => to(["queues", row.name])} selected=${selected} onSelect=${onSelect} onEnd=${more} />
+        <div class="table-foot"><span>${W.queues.count(count(matched))}</span><${Legend} /></div>`}
+    </div>`;
+}
+
+const Legend = () => html`<span class="legend"><span><span class="dot ready"></span>${W.kinds.sent}</span><span><span class="dot acked"></span>${W.kinds.acked}</span><span><span class="dot"></span>${W.backlog}</span></span>`;
+
+/** What can be done to the chosen queues, or to all that match. @param {{selected: Set<string>, find: string, matched: number, clear: () => void}} props */
+function Bulk({ selected, find, matched, clear }) {
+  const some = selected.size > 0;
+  if (!some && !find) return null;
+  const number = some ? selected.size : matched;
+  const act = (/** @type {"pause" | "resume" | "purge"} */ verb) => open(Confirm, {
+    title: W.bulk.title(W.verbs[verb], count(number)), verb: W.verbs[verb], text: verb === "purge" ? W.bulk.purge(count(number)) : W.bulk.text(W.verbs[verb], count(number)),
+    act: async () => bulk(verb, some ? [...selected] : await allNames(find)).then(clear),
+  });
+  const off = barred("manage");
+  return html`<div class="row" role="group" aria-label=${W.bulk.label}><span class="soft">${some ? W.bulk.selected(number) : W.bulk.all(count(number))}</span>
+    <${Act} barred=${off} kind="small" onClick=${() => act("pause")}>${W.verbs.pause}</${Act}><${Act} barred=${off} kind="small" onClick=${() => act("resume")}>${W.verbs.resume}</${Act}>
+    <${Act} barred=${off} kind="small" onClick=${() => act("purge")}>${W.verbs.purge}</${Act}>
+    ${some && html`<${Act} kind="small plain" onClick=${clear}>${W.bulk.clear}</${Act}>`}</div>`;
+}
+
+/** @param {string} find */
+async function allNames(find) {
+  const names = [];
+  for (let skip = 0; skip !== null; ) {
+    const page = await get(T("overview"), { find, limit: 1000, skip, spark: false });
+    names.push(...page.queues.map((/** @type {any} */ row) => row.name));
+    skip = page.next;
+  }
+  return names;
+}
+
+/** @param {"pause" | "resume" | "purge"} verb @param {string[]} names */
+async function bulk(verb, names) {
+  let done = 0;
+  for (const name of names)
+    try {
+      await (verb === "purge" ? post(Q(name, "purge")) : patch(Q(name), { settings: { paused: verb === "pause" } }));
+      done += 1;
+    } catch (error) {
+      tellError(error);
+    }
+  tell(W.bulk.done(W.verbs[verb], count(done)));
+}
