@@ -73,7 +73,7 @@ function Top() {
       ${tenants.value.map((one) => html`<option value=${one} selected=${one === tenant.value}>${one}</option>`)}</select>`}
     <${Act} kind="plain" icon=${held.value ? "play" : "pause"} pressed=${held.value} label=${held.value ? W.live.go : W.live.hold} onClick=${() => (held.value = !held.value)}>
       <span class="label-wide">${held.value ? W.live.held : W.live.live}</span></${Act}>
-    <${Act} kind="plain" label=${W.clockKind(prefs.utc.value)} onClick=${() => (prefs.utc.value = !prefs.utc.value)}>${prefs.utc.value ? "UTC" : W.local}</${Act}>
+    <${Act} kind="plain seldom" label=${W.clockKind(prefs.utc.value)} onClick=${() => (prefs.utc.value = !prefs.utc.value)}>${prefs.utc.value ? "UTC" : W.local}</${Act}>
     <${Act} kind="plain" icon=${icon} label=${W.theme(theme)} onClick=${() => (prefs.theme.value = next)} />
     <${Act} kind="plain label-wide" icon="keys" label=${W.keys.title} onClick=${keys} />
     <${Act} kind="plain" icon="out" label=${W.signOut} onClick=${signOut} />

@@ -87,12 +87,12 @@ export function Tab({ name, queue, live }) {
 
 /** @param {any} narrow @returns {import("../widgets/table.js").Column[]} */
 const columns = (narrow) => [
-  { key: "id", label: "id", width: "minmax(110px, 170px)", cell: (row) => html`<a class="mono" href=${to(["messages", row.id], { queue: chosenQueue(), seq: String(row.seq) })} onClick=${(/** @type {Event} */ e) => e.stopPropagation()}>${row.id}</a>` },
+  { key: "id", label: "id", width: "minmax(110px, 1fr)", cell: (row) => html`<a class="mono" href=${to(["messages", row.id], { queue: chosenQueue(), seq: String(row.seq) })} onClick=${(/** @type {Event} */ e) => e.stopPropagation()}>${row.id}</a>` },
   { key: "state", label: W.column.state, width: "86px", cell: (row) => html`<${State} state=${row.state} />` },
   { key: "sent", label: W.kinds.sent, width: "112px", cell: (row) => html`<${Time} at=${row.sent_at} />` },
   { key: "attempts", label: W.column.attempts, width: "70px", num: true, cell: (row) => count(row.attempts) },
   { key: "size", label: W.column.size, width: "70px", num: true, cell: (row) => bytes(row.size) },
-  ...(narrow ? [] : [{ key: "why", label: W.column.death, width: "minmax(0, 130px)", cell: (/** @type {any} */ row) => row.death ? html`<span class="bad">${W.reasons[row.death.reason] ?? row.death.reason}</span>` : html`<span class="soft">${W.none}</span>` }]),
+  ...(narrow ? [] : [{ key: "why", label: W.column.death, width: "130px", cell: (/** @type {any} */ row) => row.death ? html`<span class="bad">${W.reasons[row.death.reason] ?? row.death.reason}</span>` : html`<span class="soft">${W.none}</span>` }]),
   { key: "body", label: W.body.title, width: "minmax(180px, 2fr)", cell: (row) => html`<bdi class="mono">${preview(row)}</bdi>` },
 ];
 const chosenQueue = () => decodeURIComponent(window.location.pathname.split("/queues/")[1]?.split("/")[0] ?? "");

@@ -62,9 +62,11 @@ export function Table({ label, columns, rows, total, keyOf, sort, order, onSort,
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);
   });
+  // All rows have the same floor, so that the columns of each stand below each other.
+  const floor = columns.reduce((sum, column) => sum + Number(/\d+/.exec(column.width)?.[0] ?? 0) + 12, onSelect ? 68 : 32);
   const grid = { gridTemplateColumns: `${onSelect ? "24px " : ""}${columns.map((column) => column.width).join(" ")}` };
   return html`<div class=${`scroll ${whole ? "whole" : ""}`} ref=${box} onScroll=${look} tabindex="0" role="region" aria-label=${label}>
-    <div class="table" role="table" aria-label=${label} aria-rowcount=${(total ?? rows.length) + 1}>
+    <div class="table" role="table" style=${{ minWidth: `${floor}px` }} aria-label=${label} aria-rowcount=${(total ?? rows.length) + 1}>
       <div role="rowgroup"><div class="tr th" role="row" style=${grid}>
         ${onSelect && html`<span role="columnheader"><span class="out">${W.selected}</span></span>`}
         ${columns.map((column) => html`<span role="columnheader" class=${column.num ? "num" : ""} aria-sort=${sort === column.key ? (order === "desc" ? "descending" : "ascending") : undefined}>

@@ -1,0 +1,142 @@
+// Everything as it happens; what could not be shown is counted, and the past can be played.
+import { html, useEffect, useRef, useState } from "../view.js";
+import { get, V } from "../api.js";
+import { write } from "../exact.js";
+import { follow } from "../live.js";
+import { choose, chosen, tenant, to } from "../router.js";
+import { clock, count, instant } from "../format.js";
+import { Act, Copy, Empty, Failure, Head, isRoot } from "../widgets/parts.js";
+import { detailText, MARKS, MESSAGE_KINDS } from "../events.js";
+import { QueueInput } from "./queue-dialogs.js";
+import { W } from "../words.js";
+
+const KEPT = 2000, DRAWN = 400, PAGE = 500, DRAW_MS = 200;
+
+/** The filter of the address. */
+const filter = () => ({ queue: chosen("queue") ? [chosen("queue")] : undefined, kind: chosen("kind") ? chosen("kind").split(",") : undefined, principal: chosen("principal") || undefined, message: chosen("message") || undefined });
+
+/**
+ * Events, newest first and bounded; drawn a few times a second however many come.
+ * @param {boolean} paused
+ */
+function useEvents(paused) {
+  const [rows, setRows] = useState(/** @type {any[]} */ ([]));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [waiting, setWaiting] = useState(0);
+  const buffer = useRef(/** @type {any[]} */ ([]));
+  const still = useRef(paused);
+  still.current = paused;
+  const key = JSON.stringify([filter(), tenant.value, chosen("at"), chosen("speed")]);
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (still.current) setWaiting(buffer.current.length);
+      else if (buffer.current.length) {
+        const news = buffer.current.splice(0);
+        setWaiting(0);
+        setRows((old) => [...news.reverse(), ...old].slice(0, KEPT));
+      }
+    }, DRAW_MS);
+    return () => clearInterval(timer);
+  }, []);
+  const add = (/** @type {any} */ row) => {
+    buffer.current.push(row);
+    if (buffer.current.length > KEPT) buffer.current.splice(0, buffer.current.length - KEPT);
+  };
+  useEffect(() => {
+    buffer.current = [];
+    setRows([]);
+    setError(null);
+    const at = Number(chosen("at"));
+    return at ? play(at, Number(chosen("speed", "1")), add, setError) : watch(add, setError);
+  }, [key]);
+  return { rows, waiting, error, clear: () => setRows([]), insert: (/** @type {any} */ gap, /** @type {any[]} */ found) => setRows((old) => old.flatMap((row) => (row === gap ? found : [row])).slice(0, KEPT)) };
+}
+
+/** @param {(row: any) => void} add @param {(error: any) => void} setError */
+function watch(add, setError) {
+  return follow({ topics: "events", ...filter() }, {
+    event: add, skipped: (data, id) => add({ ...data, kind: "skipped", offset: id }),
+    gone: (data) => data.reason === "trimmed" && setError(W.tail.trimmed),
+  }, true);
+}
+
+/**
+ * Play the journal from an instant on, so many times as fast as it happened.
+ * @param {number} at @param {number} speed @param {(row: any) => void} add @param {(error: any) => void} setError
+ */
+function play(at, speed, add, setError) {
+  let ended = false;
+  const run = async () => {
+    const own = isRoot() ? { tenant: tenant.value } : {};
+    let { offset: from } = await get(V("journal"), { at, ...own });
+    const begun = Date.now();
+    while (!ended) {
+      const page = await get(V("journal", "events"), { ...own, ...filter(), from, limit: PAGE, arrivals: true, bodies: false, wait_ms: 5000 });
+      for (const event of page.events) {
+        const due = begun + (event.at - at) / speed - Date.now();
+        if (due > 0) await new Promise((resolve) => setTimeout(resolve, Math.min(due, 60_000)));
+        if (ended) return;
+        add(event);
+      }
+      from = page.next;
+    }
+  };
+  run().catch((error) => !ended && setError(error));
+  return () => (ended = true);
+}
+
+export function Page() {
+  const [paused, setPaused] = useState(false);
+  const [pinned, setPinned] = useState(/** @type {any[]} */ ([]));
+  const { rows, waiting, error, clear, insert } = useEvents(paused);
+  const kinds = chosen("kind") ? chosen("kind").split(",") : [];
+  const toggle = (/** @type {string} */ kind) => choose({ kind: (kinds.includes(kind) ? kinds.filter((one) => one !== kind) : [...kinds, kind]).join(",") });
+  const pin = (/** @type {any} */ row) => setPinned((old) => (old.includes(row) ? old.filter((one) => one !== row) : [...old, row].slice(-20)));
+  const fill = async (/** @type {any} */ gap) => {
+    const own = isRoot() ? { tenant: tenant.value } : {};
+    const page = await get(V("journal", "events"), { ...own, ...filter(), from: gap.from, to: gap.to, limit: 1000, arrivals: true, bodies: false });
+    const rest = page.at_end || page.next === gap.to ? [] : [{ ...gap, from: page.next, count: Math.max(0, gap.count - page.events.length) }].filter((one) => one.count > 0);
+    insert(gap, [...rest, ...page.events.reverse()]);
+  };
+  return html`
+    <${Head} title=${W.tail.title} text=${W.tail.text} actions=${html`
+      <${Act} icon=${paused ? "play" : "pause"} pressed=${paused} onClick=${() => setPaused(!paused)}>${paused ? W.tail.go : W.tail.hold}</${Act}>
+      <${Copy} text=${rows.filter((row) => row.kind !== "skipped").map(write).reverse().join("\n")} label=${W.tail.copy} /><${Act} kind="plain" onClick=${clear}>${W.tail.clear}</${Act}>`} />
+    <div class="card pad stack">
+      <div class="fields">
+        <div class="field"><label for="tail-queue">${W.tail.queue}</label><${QueueInput} id="tail-queue" value=${chosen("queue")} onInput=${(/** @type {string} */ queue) => choose({ queue })} /></div>
+        <${Later} id="tail-principal" label=${W.tail.principal} name="principal" /><${Later} id="tail-message" label=${W.tail.message} name="message" />
+        <${Rewind} />
+      </div>
+      <div class="chips" role="group" aria-label=${W.map.kind}>${MESSAGE_KINDS.map((kind) => html`<button type="button" class="chip" aria-pressed=${kinds.includes(kind)} onClick=${() => toggle(kind)}>${W.kinds[kind]}</button>`)}</div>
+    </div>
+    ${error && html`<${Failure} error=${error} />`}
+    ${pinned.length > 0 && html`<section class="card" aria-label=${W.tail.pinned}><div class="events">${pinned.map((row) => html`<${Row} key=${String(row.offset)} row=${row} pinned=${true} pin=${pin} />`)}</div></section>`}
+    <section class="card" aria-label=${W.tail.title}>
+      ${rows.length === 0 ? html`<${Empty} title=${W.tail.waiting} />` : html`<div class="events scroll" tabindex="0" role="log" aria-live="off" aria-label=${W.tail.title}>
+        ${rows.slice(0, DRAWN).map((row) => row.kind === "skipped" ? html`<div key=${`skipped-${row.offset}`} class="event skipped">${W.tail.skipped(count(row.count))} <button type="button" class="btn small plain" onClick=${() => void fill(row)}>${W.tail.showSkipped}</button></div>` : html`<${Row} key=${String(row.offset)} row=${row} pinned=${pinned.includes(row)} pin=${pin} />`)}</div>`}
+      <div class="table-foot" role="status">${paused ? W.tail.held(count(waiting)) : chosen("at") ? W.tail.past(instant(Number(chosen("at")))) : ""} ${W.tail.kept(count(rows.length))}</div>
+    </section>`;
+}
+
+/** A field that is applied when it is left. @param {{id: string, label: string, name: string}} props */
+const Later = ({ id, label, name }) => html`<div class="field"><label for=${id}>${label}</label><input id=${id} value=${chosen(name)} onChange=${(/** @type {any} */ e) => choose({ [name]: e.target.value.trim() })} /></div>`;
+
+function Rewind() {
+  const at = Number(chosen("at"));
+  const local = at ? new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 19) : "";
+  return html`<div class="field"><label for="tail-at">${W.tail.rewind}</label><div class="row" style=${{ flexWrap: "nowrap" }}>
+    <input id="tail-at" type="datetime-local" step="1" value=${local} onChange=${(/** @type {any} */ e) => choose({ at: e.target.value ? new Date(e.target.value).getTime() : "" })} />
+    ${at > 0 && html`<select aria-label=${W.tail.speed} style=${{ width: "84px" }} value=${chosen("speed", "1")} onChange=${(/** @type {any} */ e) => choose({ speed: e.target.value })}>${["1", "10", "100"].map((speed) => html`<option value=${speed} selected=${chosen("speed", "1") === speed}>${speed}×</option>`)}</select>
+      <button type="button" class="btn" onClick=${() => choose({ at: "", speed: "" })}>${W.tail.now}</button>`}</div></div>`;
+}
+
+/** @param {{row: any, pinned: boolean, pin: (row: any) => void}} props */
+function Row({ row, pinned, pin }) {
+  return html`<div class=${`event ${pinned ? "pinned" : ""}`} data-offset=${String(row.offset)}>
+    <span title=${instant(row.at, true)}>${clock(row.at, true)}</span><span><span class=${`badge ${MARKS[row.kind] ?? ""}`}>${W.kinds[row.kind] ?? row.kind}</span></span>
+    <span class="clip">${row.queue ? html`<a href=${to(["queues", row.queue])}><bdi>${row.queue}</bdi></a>` : ""}</span>
+    <span class="clip">${row.message_id && html`<a href=${to(["messages", row.message_id], { queue: row.queue, seq: row.seq === null ? "" : String(row.seq) })}>${row.message_id}</a>`} <span class="soft">${detailText(row)}${row.principal ? ` · ${row.principal}` : ""}</span></span>
+    <button type="button" class="btn small plain" aria-label=${`${pinned ? W.tail.unpin : W.tail.pin} ${row.offset}`} onClick=${() => pin(row)}>${pinned ? W.tail.unpin : W.tail.pin}</button>
+  </div>`;
+}
