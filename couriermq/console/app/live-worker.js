@@ -30,8 +30,9 @@ class Source {
     this.tell("error", null, "");
     // The browser tries again by itself unless the server has answered with an error.
     if (this.events?.readyState !== EventSource.CLOSED) return;
+    this.tell("refused", null, "");
     clearTimeout(this.retry);
-    this.retry = setTimeout(() => this.connect(), 2000);
+    this.retry = setTimeout(() => this.connect(), 5000);
   }
 
   /** @param {string} kind @param {MessageEvent} event */

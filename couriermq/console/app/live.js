@@ -1,11 +1,11 @@
 // One stream of server-sent events for a page. Tabs that ask for the same share it through a worker.
-import { T } from "./api.js";
+import { get, T } from "./api.js";
 import { parse } from "./exact.js";
 import { SERVER } from "./router.js";
 import { held, trouble, who } from "./store.js";
 import { W } from "./words.js";
 
-const HIDDEN_MS = 30_000;
+const HIDDEN_MS = 30_000, POLL_MS = 3_000;
 /** @type {any} */
 const types = /** @type {any} */ (window).trustedTypes;
 const WORKER = new URL("./live-worker.js", import.meta.url).href;
@@ -42,6 +42,8 @@ class Stream {
     this.stream = ++number;
     this.last = "";
     this.hidden = 0;
+    this.poll = 0;
+    this.running = false;
     this.ended = false;
     this.onVisible = () => this.look();
     document.addEventListener("visibilitychange", this.onVisible);
@@ -76,14 +78,29 @@ class Stream {
   /** @param {string} kind @param {any} data @param {string} id */
   take(kind, data, id) {
     if (id) this.last = id;
-    if (kind === "open") trouble.value = "";
+    if (kind === "open") (trouble.value = ""), clearTimeout(this.poll);
     else if (kind === "error") trouble.value = W.trouble.reconnecting;
+    else if (kind === "refused") void this.ask();
     else if (kind === "gone" && data?.reason === "credential") who.value = null;
     if (!held.value || this.alone) this.handlers[kind]?.(data, id);
   }
 
+  /** Without a stream, because the server has too many, ask again after each answer. */
+  async ask() {
+    clearTimeout(this.poll);
+    const topics = String(this.query.topics).split(",");
+    try {
+      if (topics.includes("overview")) this.take("snapshot", await get(T("overview"), { ...this.query, topics: "" }), "");
+      if (topics.includes("attention")) this.take("attention", await get(T("diagnosis")), "");
+    } catch {
+      // `get` has said what is wrong.
+    }
+    if (this.running) this.poll = window.setTimeout(() => void this.ask(), POLL_MS);
+  }
+
   end() {
     this.ended = true;
+    clearTimeout(this.poll);
     clearTimeout(this.hidden);
     document.removeEventListener("visibilitychange", this.onVisible);
     this.pause();
