@@ -26,9 +26,6 @@ class Package(NamedTuple):
     version: str
     integrity: str
     files: dict[str, str]
-    licence: str = "LICENSE"
-    suffix: str = ""
-    """What makes a module of a plain script."""
 
 
 PACKAGES = (
@@ -55,13 +52,6 @@ PACKAGES = (
         "2.11.4",
         "sha512-Rb+5RPo9gWSaHtzJeauhHxiC8KP/IF2DEPkHPEOGOnuy2wnJzRqyeLRankUCYd6ADqtxS6GnWGv6Ie343d8aYw==",
         {"dist/signals.mjs": "signals.js"},
-    ),
-    Package(
-        "uplot",
-        "1.6.32",
-        "sha512-KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==",
-        {"dist/uPlot.iife.min.js": "uplot.js", "dist/uPlot.min.css": "uplot.css"},
-        suffix="export default uPlot;\n",
     ),
 )
 
@@ -103,20 +93,17 @@ def _archive(package: Package, folder: Path) -> Path:
 
 
 def _files(package: Package, archive: Path) -> dict[str, str]:
-    return {
-        target: _as_module(_member(archive, source), package.suffix if target.endswith(".js") else "")
-        for source, target in package.files.items()
-    }
+    return {target: _as_module(_member(archive, source)) for source, target in package.files.items()}
 
 
-def _as_module(text: str, suffix: str) -> str:
+def _as_module(text: str) -> str:
     """The text with relative imports and without the link to a source map that is not here."""
-    return _IMPORT.sub(lambda found: f'from"{MODULES[found[1]]}"', _SOURCE_MAP.sub("\n", text)) + suffix
+    return _IMPORT.sub(lambda found: f'from"{MODULES[found[1]]}"', _SOURCE_MAP.sub("\n", text))
 
 
 def _notice(package: Package, archive: Path) -> str:
     title = f"{package.name} {package.version} ({', '.join(package.files.values())})"
-    return f"{title}\n{'=' * len(title)}\n\n{_member(archive, package.licence)}"
+    return f"{title}\n{'=' * len(title)}\n\n" + _member(archive, "LICENSE")
 
 
 def _member(archive: Path, path: str) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from couriermq import __version__
 from couriermq.config import Settings
+from couriermq.console.lean import lean
 from couriermq.web.call import Call, Header, Reply, Route
 from couriermq.web.errors import NoRoute
 
@@ -121,7 +122,10 @@ def _read(folder: Path) -> Iterator[tuple[str, Asset]]:
     for part in PARTS:
         for file in sorted((folder / part).rglob("*")):
             if file.is_file() and file.suffix in MEDIA:
-                yield file.relative_to(folder).as_posix(), _asset(MEDIA[file.suffix], file.read_bytes())
+                body = file.read_bytes()
+                if part == "app":
+                    body = lean(body.decode()).encode()
+                yield file.relative_to(folder).as_posix(), _asset(MEDIA[file.suffix], body)
 
 
 def _asset(media: str, body: bytes) -> Asset:

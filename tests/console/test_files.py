@@ -1,120 +1,120 @@
-"""The files of the console as browsers get them."""
+"""The console's files: what was vendored, how much a browser loads, and what the code never does."""
 
 import gzip
+import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from couriermq.console import pages
-from tests.support.inprocess import InProcess, courier_app
+from couriermq.console.lean import lean
 
-INDEX = """\
-<!doctype html>
-<html data-prefix="{{prefix}}" data-read-only="{{read_only}}" data-store="{{store}}">
-<meta name="preload" content="app/main.js vendor/x.js">
-{{preload}}
-<script type="module" src="{{assets}}/app/main.js"></script>
-"""
+CONSOLE = Path(__file__).parents[2] / "couriermq" / "console"
+APP, VENDOR = CONSOLE / "app", CONSOLE / "vendor"
+KILOBYTE = 1000
 
+ALL_SCRIPT_BYTES = 90 * KILOBYTE
+FIRST_PAGE_BYTES = 45 * KILOBYTE
+STYLE_BYTES = 12 * KILOBYTE
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "console"
-    for name, text in {
-        "index.html": INDEX,
-        "app/main.js": "run()",
-        "style/page.css": "a{}",
-        "app/notes.txt": "x",
-    }.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    monkeypatch.setattr(pages, "is_there", lambda: True)
-    monkeypatch.setattr(pages.Console.__init__, "__defaults__", (folder,))
-    return folder
+_STATIC = re.compile(r'(?:^|\n|;)(?:import|export)\b[^"\';]*?from\s*"(\.[^"]+)"')
+_ANY = re.compile(r'\b(?:from |import\()"([^",\s]+)"')
+_FORBIDDEN = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|\beval\(|new Function|srcdoc"
+)
+_SENTENCE = re.compile(r">\s*[A-Z][a-z]+ [a-z]+[^<$]*<")
 
 
-async def assets_of(app: InProcess) -> str:
-    page = (await app.get("/console", token=None)).body.decode()
-    found = re.search(r'src="([^"]*)/app/main.js"', page)
-    assert found
-    return found[1]
+def scripts() -> list[Path]:
+    return sorted(APP.rglob("*.js"))
 
 
-async def test_every_page_is_the_same_html(tmp_path: Path, folder: Path) -> None:
-    async with courier_app(tmp_path, dialects=("native",)) as app:
-        for path in ("/console", "/console/", "/console/queues", "/console/queues/a%2Fb/messages", "/console/tail/"):
-            answer = await app.get(path, token=None)
-            assert answer.status == 200, path
-            assert answer.headers["content-type"] == "text/html; charset=utf-8"
-            assert 'data-prefix="" data-read-only="false"' in answer.body.decode()
-            assert answer.headers["cache-control"] == "no-cache"
-            again = await app.get(path, token=None, headers={"If-None-Match": answer.headers["etag"]})
-            assert (again.status, again.body) == (304, b"")
+def packed(files: set[Path]) -> int:
+    """How many bytes a browser loads."""
+    return sum(len(gzip.compress(sent(file).encode(), mtime=0)) for file in files)
 
 
-async def test_hashed_files_are_kept_for_ever_and_compressed_where_wanted(tmp_path: Path, folder: Path) -> None:
-    async with courier_app(tmp_path, dialects=("native",)) as app:
-        path = await assets_of(app) + "/app/main.js"
-        plain = await app.get(path, token=None)
-        assert plain.body == b"run()"
-        assert plain.headers["cache-control"] == "public, max-age=31536000, immutable"
-        assert plain.headers["content-type"] == "text/javascript; charset=utf-8"
-        assert "content-encoding" not in plain.headers
-        packed = await app.get(path, token=None, headers={"Accept-Encoding": "br, gzip;q=0.5"})
-        assert packed.headers["content-encoding"] == "gzip"
-        assert gzip.decompress(packed.body) == b"run()"
-        unwanted = await app.get(path, token=None, headers={"Accept-Encoding": "gzip;q=0"})
-        assert unwanted.body == b"run()"
+def sent(file: Path) -> str:
+    return lean(file.read_text()) if file.is_relative_to(APP) else file.read_text()
 
 
-async def test_another_version_of_the_files_has_another_path(tmp_path: Path, folder: Path) -> None:
-    async with courier_app(tmp_path, dialects=("native",)) as app:
-        before = await assets_of(app)
-    (folder / "style/page.css").write_text("b{}")
-    async with courier_app(tmp_path, dialects=("native",)) as app:
-        assert await assets_of(app) != before
-        assert (await app.get(before + "/app/main.js", token=None)).status == 404
+def loaded_with(file: Path) -> Iterator[Path]:
+    """A module and everything that its static imports bring."""
+    waiting, known = [file], set[Path]()
+    while waiting:
+        one = waiting.pop().resolve()
+        if one not in known:
+            known.add(one)
+            waiting += [one.parent / path for path in _STATIC.findall(one.read_text())]
+            yield one
 
 
-@pytest.mark.parametrize("path", ["/app/notes.txt", "/index.html", "/app", "/../pages.py", "/app/%2e%2e%2findex.html"])
-async def test_nothing_but_scripts_and_styles_is_served(tmp_path: Path, folder: Path, path: str) -> None:
-    async with courier_app(tmp_path, dialects=("native",)) as app:
-        assert (await app.get(await assets_of(app) + path, token=None)).status == 404
+def test_every_vendored_file_is_the_one_that_was_reviewed() -> None:
+    listed = dict(reversed(line.split("  ")) for line in (VENDOR / "HASHES").read_text().splitlines())
+    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in VENDOR.iterdir()}
+    del found["HASHES"]
+    assert found == listed
 
 
-async def test_the_page_lets_scripts_of_this_server_run_and_no_others(tmp_path: Path, folder: Path) -> None:
-    async with courier_app(tmp_path, dialects=("native",)) as app:
-        policy = (await app.get("/console", token=None)).headers["content-security-policy"]
-    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-    assert rules["default-src"] == "'none'"
-    assert rules["script-src"] == rules["style-src"] == rules["connect-src"] == "'self'"
-    assert rules["require-trusted-types-for"] == "'script'"
-    assert "unsafe" not in policy
+def test_the_notice_has_the_licence_of_every_library() -> None:
+    notice = (VENDOR / "NOTICE").read_text()
+    assert all(name in notice for name in ("preact 11", "htm 3", "@preact/signals 2", "@preact/signals-core 1"))
+    assert notice.count("Permission is hereby granted") + notice.count("Apache License") >= 4
 
 
-async def test_below_a_prefix_all_paths_have_it(tmp_path: Path, folder: Path) -> None:
-    async with courier_app(tmp_path, dialects=("native",), trusted_proxies=("127.0.0.0/8",)) as app:
-        page = await app.get("/console", token=None, headers={"X-Forwarded-Prefix": "/mq"})
-        assert 'data-prefix="/mq"' in page.body.decode()
-        assert 'src="/mq/console/~' in page.body.decode()
-        strange = await app.get("/console", token=None, headers={"X-Forwarded-Prefix": "/mq"}, client="203.0.113.9")
-        assert 'data-prefix=""' in strange.body.decode()
+def test_all_scripts_together_are_small() -> None:
+    assert packed({*scripts(), *VENDOR.glob("*.js")}) <= ALL_SCRIPT_BYTES
 
 
-async def test_a_setting_names_the_prefix_where_no_proxy_does(tmp_path: Path, folder: Path) -> None:
-    async with courier_app(tmp_path, dialects=("native",), console_prefix="/courier") as app:
-        assert 'href="/courier/console/~' in (await app.get("/console/map", token=None)).body.decode()
+def test_the_first_page_is_small() -> None:
+    files = {*loaded_with(APP / "main.js"), *loaded_with(APP / "pages" / "overview.js"), APP / "live-worker.js"}
+    assert APP / "shell.js" in files
+    assert packed({*files, CONSOLE / "index.html"}) <= FIRST_PAGE_BYTES
 
 
-async def test_a_server_without_a_console_has_no_such_page(tmp_path: Path, folder: Path) -> None:
-    async with courier_app(tmp_path, dialects=("native",), console_enabled=False) as app:
-        assert (await app.get("/console", token=None)).status == 404
-        assert (await app.get("/console/session", token=None)).status == 404
-        assert "/console" not in (await app.get("/", token=None)).body.decode()
+def test_styles_are_small() -> None:
+    assert packed({*CONSOLE.rglob("*.css")}) <= STYLE_BYTES
 
 
-async def test_the_front_page_leads_to_the_console(tmp_path: Path, folder: Path) -> None:
-    async with courier_app(tmp_path, dialects=("native",)) as app:
-        assert 'href="/console"' in (await app.get("/", token=None)).body.decode()
-        assert [link.path for link in app.node.links] == ["/console", "/docs"]
+def test_the_page_names_files_that_exist() -> None:
+    page = (CONSOLE / "index.html").read_text()
+    preloaded = re.search(r'name="preload" content="([^"]*)"', page)
+    assert preloaded is not None
+    named = preloaded[1].split() + re.findall(r'\{\{assets\}\}/([^"]+)"', page)
+    assert [name for name in named if not (CONSOLE / name).is_file()] == []
+
+
+@pytest.mark.parametrize("file", scripts(), ids=lambda file: file.relative_to(APP).as_posix())
+def test_a_script_imports_only_files_that_are_here(file: Path) -> None:
+    paths = _ANY.findall(file.read_text())
+    assert [path for path in paths if not path.startswith(".") or not (file.parent / path).is_file()] == []
+
+
+@pytest.mark.parametrize("file", scripts(), ids=lambda file: file.relative_to(APP).as_posix())
+def test_a_script_makes_no_markup_of_texts_and_asks_no_other_origin(file: Path) -> None:
+    text = file.read_text()
+    assert _FORBIDDEN.findall(text) == []
+    assert re.findall(r"https?://", text) == []
+
+
+@pytest.mark.parametrize(
+    "file", [f for f in scripts() if f.name != "words.js"], ids=lambda f: f.relative_to(APP).as_posix()
+)
+def test_sentences_are_in_words(file: Path) -> None:
+    assert _SENTENCE.findall(file.read_text()) == []
+
+
+def test_the_page_has_no_inline_script_or_style() -> None:
+    page = (CONSOLE / "index.html").read_text()
+    assert re.findall(r"<style|style=|<script(?![^>]*\bsrc=)|\bon[a-z]+=", page) == []
+
+
+@pytest.mark.parametrize("file", scripts(), ids=lambda file: file.relative_to(APP).as_posix())
+def test_nothing_of_a_comment_is_sent(file: Path) -> None:
+    assert re.findall(r"/\*|\*/|^\s*//", lean(file.read_text()), re.MULTILINE) == []
+
+
+def test_a_script_is_the_same_program_without_its_comments() -> None:
+    script = '// Why.\n/** @type {string} */\nconst url = "http://x"; // stays\n  const y = /** @type {any} */ (url);\n'
+    assert lean(script) == 'const url = "http://x"; // stays\nconst y = (url);\n'

@@ -101,7 +101,7 @@ function leave(port, stream) {
 }
 
 // @ts-ignore: the global scope is a SharedWorker's
-self.onconnect = (/** @type {MessageEvent} */ event) => {
+self.onconnect = (event) => {
   const port = event.ports[0];
   port.onmessage = ({ data }) => obey(port, data);
 };

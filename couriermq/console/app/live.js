@@ -9,7 +9,7 @@ const HIDDEN_MS = 30_000, POLL_MS = 3_000;
 /** @type {any} */
 const types = /** @type {any} */ (window).trustedTypes;
 const WORKER = new URL("./live-worker.js", import.meta.url).href;
-const policy = types?.createPolicy("courier", { createScriptURL: (/** @type {string} */ url) => {
+const policy = types?.createPolicy("courier", { createScriptURL: (url) => {
   if (url === WORKER) return url;
   throw new TypeError("only the worker of live data is loaded");
 } });

@@ -28,11 +28,11 @@ export function Shell({ page, children }) {
   }, [path]);
   useEffect(() => {
     if (who.value?.tenant === null)
-      void get(V("tenants"), { limit: 1000 }).then((found) => (tenants.value = found.tenants.map((/** @type {any} */ one) => one.id)), () => {});
+      void get(V("tenants"), { limit: 1000 }).then((found) => (tenants.value = found.tenants.map((one) => one.id)), () => {});
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);
   }, []);
-  return html`<a class="skip" href="#main" onClick=${(/** @type {Event} */ e) => (e.preventDefault(), main.current?.focus())}>${W.skip}</a>
+  return html`<a class="skip" href="#main" onClick=${(e) => (e.preventDefault(), main.current?.focus())}>${W.skip}</a>
     <div class="app">
       <${Side} here=${here} />
       <div>
@@ -69,7 +69,7 @@ function Top() {
     <button class="btn plain menu-button" aria-label=${W.menu} aria-expanded=${menu.value} onClick=${() => (menu.value = !menu.value)}><${Icon} name="menu" /></button>
     <button class="palette-button" onClick=${palette}><${Icon} name="search" /><span class="clip">${W.palette.button}</span><kbd>Ctrl K</kbd></button>
     <span class="grow"></span>
-    ${tenants.value.length > 1 && html`<select aria-label=${W.tenant} class="tenant" value=${tenant.value} onChange=${(/** @type {any} */ e) => changeTenant(e.target.value)}>
+    ${tenants.value.length > 1 && html`<select aria-label=${W.tenant} class="tenant" value=${tenant.value} onChange=${(e) => changeTenant(e.target.value)}>
       ${tenants.value.map((one) => html`<option value=${one} selected=${one === tenant.value}>${one}</option>`)}</select>`}
     <${Act} kind="plain" icon=${held.value ? "play" : "pause"} pressed=${held.value} label=${held.value ? W.live.go : W.live.hold} onClick=${() => (held.value = !held.value)}>
       <span class="label-wide">${held.value ? W.live.held : W.live.live}</span></${Act}>

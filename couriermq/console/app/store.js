@@ -1,5 +1,6 @@
 // What all pages share: who is signed in, preferences, the time.
 import { signal, effect } from "./view.js";
+import { W } from "./words.js";
 
 /** @typedef {{action: string, queues: string[]}} Scope */
 /** @typedef {{id: string, name?: string, tenant: string | null, scopes: Scope[], read_only?: boolean, hide_bodies?: boolean}} Who */
@@ -74,16 +75,12 @@ export function barred(actions, queue, id) {
   const me = who.value;
   if (!me) return "…";
   const changes = list.some((action) => action !== "browse" && action !== "stats" && action !== "audit");
-  if (me.read_only && changes) return READ_ONLY;
+  if (me.read_only && changes) return W.barred.readOnly;
   if (me.tenant === null) return "";
   const fits = me.scopes.some(
     (scope) =>
       list.includes(scope.action) &&
       (scope.queues.includes("*") || (queue !== undefined && scope.queues.some((one) => one === queue || one === id))),
   );
-  return fits ? "" : `${MISSING} ${list.join(" or ")}${queue ? "" : ON_ALL}`;
+  return fits ? "" : W.barred.scope(list.join(" or "), queue === undefined);
 }
-
-const READ_ONLY = "This console is read-only (setting console_read_only).";
-const MISSING = "Your credential lacks the scope";
-const ON_ALL = " on all queues";

@@ -12,7 +12,7 @@ const nav = {
 
 /** @type {Record<string, string>} */
 const settings = {
-  delay_ms: "Delay", lease_ms: "Lease (visibility timeout, lock)", retention_ms: "Retention (TTL)", max_attempts: "Attempts before a message is dead",
+  delay_ms: "Delay", lease_ms: "Lease (visibility timeout, lock)", retention_ms: "Retention (TTL)", max_attempts: "Attempts (deliveries)",
   retry_delay_ms: "Delay before a retry", dead_letter_queue: "Dead letter queue (DLQ)", paused: "Paused", max_body_bytes: "Largest body",
   late_ack: "Late acks", archive_bodies: "Keep bodies in the journal", keep_delivered: "Keep delivered messages",
 };
@@ -23,29 +23,29 @@ export const W = {
   selected: "Selected", attributes: "Attributes", group: "Group", trace: "Trace", backlog: "Backlog", progress: "Progress", local: "Local", tenant: "Tenant",
   justNow: "just now", root: "root", reference: "API reference", menu: "Menu", skip: "Skip to the content", navLabel: "Pages", signOut: "Sign out",
   noSuchPage: "There is no such page.", createQueue: "Create queue",
-  ago: (/** @type {string} */ text) => `${text} ago`,
-  inTime: (/** @type {string} */ text) => `in ${text}`,
-  by: (/** @type {string | null} */ who) => `by ${who ?? "Courier"}`,
-  version: (/** @type {string} */ text) => `Courier ${text}`,
-  select: (/** @type {string} */ name) => `Select ${name}`,
-  theme: (/** @type {string} */ name) => `Colours: ${name}. Change`,
-  clockKind: (/** @type {boolean} */ utc) => (utc ? "Times are UTC. Show local times" : "Times are local. Show UTC"),
-  typeToConfirm: (/** @type {string} */ name) => `Type ${name} to confirm`,
-  attempt: (/** @type {number} */ n) => `attempt ${n}`,
-  waits: (/** @type {string} */ text) => `waits ${text}`,
-  groupIs: (/** @type {string} */ text) => `group ${text}`,
-  toQueues: (/** @type {string} */ n) => `to ${plural(n, "queue")}`,
-  died: (/** @type {string} */ reason, /** @type {string | null} */ queue, /** @type {number} */ attempts) => `${reason}, in ${queue ?? "a queue that was deleted"}, after ${plural(attempts, "attempt")}`,
-  paused: (/** @type {string} */ name) => `${name} is paused: it takes messages and gives none.`,
-  resumed: (/** @type {string} */ name) => `${name} gives messages again.`,
-  sparkLabel: (/** @type {string} */ sent, /** @type {string} */ acked) => `Last hour: ${sent} sent, ${acked} acked`,
-  titleOf: (/** @type {string[]} */ parts) => (parts.length > 1 ? `${parts[1]} · ` : "") + (nav[parts[0] ?? ""] ?? parts[0]),
+  ago: (text) => `${text} ago`,
+  inTime: (text) => `in ${text}`,
+  by: (who) => `by ${who ?? "Courier"}`,
+  version: (text) => `Courier ${text}`,
+  select: (name) => `Select ${name}`,
+  theme: (name) => `Colours: ${name}. Change`,
+  clockKind: (utc) => (utc ? "Times are UTC. Show local times" : "Times are local. Show UTC"),
+  typeToConfirm: (name) => `Type ${name} to confirm`,
+  attempt: (n) => `attempt ${n}`,
+  waits: (text) => `waits ${text}`,
+  groupIs: (text) => `group ${text}`,
+  toQueues: (n) => `to ${plural(n, "queue")}`,
+  died: (reason, queue, attempts) => `${reason}, in ${queue ?? "a queue that was deleted"}, after ${plural(attempts, "attempt")}`,
+  paused: (name) => `${name} is paused: it takes messages and gives none.`,
+  resumed: (name) => `${name} gives messages again.`,
+  sparkLabel: (sent, acked) => `Last hour: ${sent} sent, ${acked} acked`,
+  titleOf: (parts) => (parts.length > 1 ? `${parts[1]} · ` : "") + (nav[parts[0] ?? ""] ?? parts[0]),
   nav,
   live: { live: "Live", held: "Held", hold: "Hold live data still", go: "Go on with live data" },
   common: { lease: "visibility timeout, lock", dead: "to dead letters (DLQ)" },
   /** @type {Record<string, string>} */
   states: { ready: "Ready", delayed: "Delayed", leased: "Leased", acked: "Acked", dead: "Dead", discarded: "Discarded", active: "Active", paused: "Paused", disabled: "Disabled" },
-  counted: { delayed: (/** @type {string} */ n) => `${n} delayed` },
+  counted: { delayed: (n) => `${n} delayed` },
   /** @type {Record<string, string>} */
   kinds: {
     sent: "Sent", received: "Received", acked: "Acked", released: "Released", extended: "Extended", lease_expired: "Lease expired", dead_lettered: "Dead", discarded: "Discarded",
@@ -67,7 +67,7 @@ export const W = {
   terms: { lease: ["lease", "visibility timeout, lock"], listener: ["listener", "webhook"], dead: ["dead letters", "DLQ"] },
   perSecond: {
     sent: "Sent/s", acked: "Acked/s", dead: "Dead/s",
-    releasedExpired: (/** @type {string} */ a, /** @type {string} */ b) => `${a} released, ${b} expired`,
+    releasedExpired: (a, b) => `${a} released, ${b} expired`,
   },
   column: {
     name: "Name", state: "State", oldest: "Oldest", sent: "Sent/s", acked: "Acked/s", dead: "Dead/s", hour: "Last hour", bytes: "Bytes", deadTo: "Dead letters to (DLQ)", attempts: "Attempts", size: "Size",
@@ -75,8 +75,12 @@ export const W = {
   },
   /** @type {Record<string, string>} */
   verbs: { send: "Send", receive: "Receive", purge: "Purge", redrive: "Redrive", pause: "Pause", resume: "Resume", move: "Move", remove: "Remove", resend: "Resend", cancel: "Cancel message", replay: "Replay", discard: "Discard" },
+  barred: {
+    readOnly: "This console is read-only (setting console_read_only).",
+    scope: (actions, everywhere) => `Your credential lacks the scope ${actions}${everywhere ? " on all queues" : ""}.`,
+  },
   trouble: { unreachable: "The server cannot be reached. Trying again…", reconnecting: "The connection was lost. Reconnecting; what was missed will be read then." },
-  problem: { status: (/** @type {number} */ n) => `The server answered ${n}.`, unreadable: "The answer cannot be read." },
+  problem: { status: (n) => `The server answered ${n}.`, unreadable: "The answer cannot be read." },
   signIn: {
     title: "Courier console", text: "Sign in with the root token or with the secret of a credential.", token: "Token", button: "Sign in",
     hint: "The session is kept in a cookie that scripts cannot read. On the server, this command opens a browser that is signed in:",
@@ -90,113 +94,113 @@ export const W = {
   },
   health: {
     ready: "Ready", unready: "Takes no writes",
-    disk: (/** @type {string} */ free) => `${free} disk free`,
-    sync: (/** @type {number | undefined | null} */ ms) => (ms === undefined || ms === null ? "" : `sync p99 ${ms.toFixed(1)} ms`),
-    archive: (/** @type {any} */ archive) => (archive ? `${plural(archive.segment_count, "archive segment")}` : ""),
-    tables: (/** @type {any} */ lake) => (lake?.until ? `tables ${duration(Math.max(0, Date.now() - lake.until))} old` : ""),
+    disk: (free) => `${free} disk free`,
+    sync: (ms) => (ms === undefined || ms === null ? "" : `sync p99 ${ms.toFixed(1)} ms`),
+    archive: (archive) => (archive ? `${plural(archive.segment_count, "archive segment")}` : ""),
+    tables: (lake) => (lake?.until ? `tables ${duration(Math.max(0, Date.now() - lake.until))} old` : ""),
   },
   overview: {
     title: "Overview", attention: "Needs attention", calm: "Nothing needs attention", calmText: "No queue is stuck, no listener fails, and there is room on the disk.",
-    acknowledge: "Seen", acknowledgeLabel: (/** @type {string} */ text) => `Seen: ${text}`, showSeen: (/** @type {number} */ n) => `Show ${n} seen`,
+    acknowledge: "Seen", acknowledgeLabel: (text) => `Seen: ${text}`, showSeen: (n) => `Show ${n} seen`,
     byBacklog: "Longest backlog", byAge: "Oldest message", nothingWaits: "Nothing waits", changes: "Who changed what", noChanges: "No changes yet",
   },
   queues: {
     title: "Queues", text: "Looking never leases a message.", find: "Find by name", none: "No queues yet", noneText: "Create one here, or send with any of the four APIs after creating it there.",
-    nothing: (/** @type {string} */ text) => `No queue has “${text}” in its name`, count: (/** @type {string} */ n) => plural(n, "queue"),
+    nothing: (text) => `No queue has “${text}” in its name`, count: (n) => plural(n, "queue"),
   },
   bulk: {
     label: "Selection", clear: "Clear", allMessages: "All that match:",
-    selected: (/** @type {number} */ n) => `${plural(n, "queue")} selected:`, all: (/** @type {string} */ n) => `All ${plural(n, "queue")} that match:`, selectedMessages: (/** @type {number} */ n) => `${plural(n, "message")} selected:`,
-    title: (/** @type {string} */ verb, /** @type {string} */ n) => `${verb} ${plural(n, "queue")}?`, text: (/** @type {string} */ verb, /** @type {string} */ n) => `${verb} ${plural(n, "queue")}. This can be undone.`,
-    purge: (/** @type {string} */ n) => `Every message of ${plural(n, "queue")} is removed. This cannot be undone.`, done: (/** @type {string} */ verb, /** @type {string} */ n) => `${verb}: ${plural(n, "queue")}`,
+    selected: (n) => `${plural(n, "queue")} selected:`, all: (n) => `All ${plural(n, "queue")} that match:`, selectedMessages: (n) => `${plural(n, "message")} selected:`,
+    title: (verb, n) => `${verb} ${plural(n, "queue")}?`, text: (verb, n) => `${verb} ${plural(n, "queue")}. This can be undone.`,
+    purge: (n) => `Every message of ${plural(n, "queue")} is removed. This cannot be undone.`, done: (verb, n) => `${verb}: ${plural(n, "queue")}`,
   },
-  create: { title: "Create a queue", verb: "Create", fifo: "FIFO: keep the order of messages in a group", attemptsHint: "Empty: it may fail for ever.", deadHint: "Where dead messages go. Empty: they are discarded.", done: (/** @type {string} */ name) => `${name} was created.` },
+  create: { title: "Create a queue", verb: "Create", fifo: "FIFO: keep the order of messages in a group", attemptsHint: "Empty: it may fail for ever.", deadHint: "Where dead messages go. Empty: they are discarded.", done: (name) => `${name} was created.` },
   send: {
-    title: (/** @type {string} */ queue) => `Send to ${queue}`, publishTitle: (/** @type {string} */ name) => `Publish to ${name}`, verb: "Send", publish: "Publish", kind: "Body is", delay: "Delay in seconds", many: "How many", open: "Open",
+    title: (queue) => `Send to ${queue}`, publishTitle: (name) => `Publish to ${name}`, verb: "Send", publish: "Publish", kind: "Body is", delay: "Delay in seconds", many: "How many", open: "Open",
     /** @type {Record<string, string>} */
     kinds: { text: "Text", json: "JSON", base64: "Bytes as base64" },
     /** @type {Record<string, string>} */
     types: { text: "text/plain; charset=utf-8", json: "application/json", base64: "application/octet-stream" },
-    attributesHint: "One name=value on each line.", badAttribute: (/** @type {string} */ line) => `“${line}” is not name=value.`,
-    done: (/** @type {string} */ n) => `${plural(n, "message")} sent and on disk.`, published: (/** @type {number} */ n) => `Published to ${plural(n, "queue")}.`,
+    attributesHint: "One name=value on each line.", badAttribute: (line) => `“${line}” is not name=value.`,
+    done: (n) => `${plural(n, "message")} sent and on disk.`, published: (n) => `Published to ${plural(n, "queue")}.`,
   },
   purge: {
-    title: (/** @type {string} */ queue) => `Purge ${queue}?`, text: (/** @type {string} */ n) => `All messages are removed, whatever their state${n === "–" ? "" : `: ${n} now`}. This cannot be undone.`,
-    soFar: (/** @type {string} */ n) => `${n} removed so far`, done: (/** @type {string} */ n, /** @type {string} */ queue) => `${plural(n, "message")} of ${queue} removed.`,
+    title: (queue) => `Purge ${queue}?`, text: (n) => `All messages are removed, whatever their state${n === "–" ? "" : `: ${n} now`}. This cannot be undone.`,
+    soFar: (n) => `${n} removed so far`, done: (n, queue) => `${plural(n, "message")} of ${queue} removed.`,
   },
-  deleteQueue: { title: (/** @type {string} */ name) => `Delete ${name}?`, text: "The queue and all its messages are gone. The journal keeps what happened.", verb: "Delete queue", done: (/** @type {string} */ name) => `${name} was deleted.` },
+  deleteQueue: { title: (name) => `Delete ${name}?`, text: "The queue and all its messages are gone. The journal keeps what happened.", verb: "Delete queue", done: (name) => `${name} was deleted.` },
   operations: {
-    title: (/** @type {string} */ verb, /** @type {string} */ queue) => `${verb}: ${queue}`, watching: (/** @type {string} */ verb, /** @type {string} */ queue) => `${verb}: ${queue}`, target: "To queue", targetHint: "Empty: each goes back to the queue it died in.",
+    title: (verb, queue) => `${verb}: ${queue}`, watching: (verb, queue) => `${verb}: ${queue}`, target: "To queue", targetHint: "Empty: each goes back to the queue it died in.",
     rate: "Messages a second", rateHint: "Empty: as fast as the server can.", cancel: "Stop", background: "Leave it running", button: "Operations", none: "No operations yet",
     /** @type {Record<string, string>} */
     text: { redrive: "Dead letters go back, with fresh attempts.", move: "Messages that nobody holds move to another queue.", remove: "The messages are removed. This cannot be undone.", resend: "A copy of each message is sent; the original stays.", replay: "Messages that were sent in this time are sent again, with their bodies from the journal and the archive." },
     /** @type {Record<string, string>} */
     states: { running: "Running.", done: "Done.", cancelled: "Stopped.", failed: "Failed." },
-    soFar: (/** @type {string} */ done, /** @type {string} */ failed) => `${plural(done, "message")} done${failed ? `, ${failed} failed` : ""}.`,
-    preview: (/** @type {string} */ n, /** @type {boolean} */ complete, /** @type {string} */ looked, /** @type {number} */ bodiless) => `${complete ? "" : "At least "}${plural(n, "message")} ${n === "1" ? "matches" : "match"}${complete ? "" : ` (looked at ${looked} so far)`}.${bodiless ? ` ${bodiless} of queues that keep no bodies are left out.` : ""}`,
+    soFar: (done, failed) => `${plural(done, "message")} done${failed ? `, ${failed} failed` : ""}.`,
+    preview: (n, complete, looked, bodiless) => `${complete ? "" : "At least "}${plural(n, "message")} ${n === "1" ? "matches" : "match"}${complete ? "" : ` (looked at ${looked} so far)`}.${bodiless ? ` ${bodiless} of queues that keep no bodies are left out.` : ""}`,
   },
-  curl: { button: "curl", title: (/** @type {string} */ queue) => `${queue} from a shell`, text: "Put a token into COURIER_TOKEN first.", browse: "Browse" },
+  curl: { button: "curl", title: (queue) => `${queue} from a shell`, text: "Put a token into COURIER_TOKEN first.", browse: "Browse" },
   /** @type {Record<string, string>} */
   queueTabs: { label: "Pages of this queue", "": "Now", messages: "Messages", dead: "Dead letters (DLQ)", receivers: "Receivers", settings: "Settings" },
   now: {
     lifecycle: "Life of a message", chart: "In, out and backlog", settings: "Settings", range: "Time range", delayed: "wait for their time", ready: "can be received", leased: "held by receivers", discarded: "discarded: no dead letter queue",
     /** @type {Record<string, string>} */
     ranges: { live: "15 min live", "1h": "1 h", "24h": "24 h" },
-    chartLabel: (/** @type {string} */ name) => `Messages sent, acked and dead each second, and the backlog, of ${name}`,
-    back: (/** @type {string} */ n) => `${n}/s came back`,
-    share: (/** @type {string} */ a, /** @type {string} */ b, /** @type {string} */ c) => `${a} delayed, ${b} ready, ${c} leased`,
+    chartLabel: (name) => `Messages sent, acked and dead each second, and the backlog, of ${name}`,
+    back: (n) => `${n}/s came back`,
+    share: (a, b, c) => `${a} delayed, ${b} ready, ${c} leased`,
   },
   diagnosis: { title: "Why is this queue stuck?", calm: "It is not", calmText: "Nothing was found that keeps messages from being received and acked.", apply: "Apply", done: "Applied." },
   receivers: {
-    waiting: "Long polls waiting", holds: (/** @type {string} */ n) => `${n} leased`, title: "Who receives", none: "Nobody has received lately", noneText: "Receivers appear here with their first receive.",
+    waiting: "Long polls waiting", holds: (n) => `${n} leased`, title: "Who receives", none: "Nobody has received lately", noneText: "Receivers appear here with their first receive.",
     leases: "Leases", leasesText: "visibility timeout, lock: a message is held by one receiver until its lease ends", noLeases: "No message is leased", holder: "Held by", since: "Since", ends: "Ends", noEnd: "A lease ends when its receiver acks or releases the message, or at its time: only the receipt can end it before.", last: "Last received",
-    received: "Received/s", acked: "Acked/s", released: "Released/s", expired: "Expired/s", leased: "Leased", oldest: "Oldest lease", principal: "Principal", more: (/** @type {string} */ n) => `${n} leases in all; the oldest are shown.`,
+    received: "Received/s", acked: "Acked/s", released: "Released/s", expired: "Expired/s", leased: "Leased", oldest: "Oldest lease", principal: "Principal", more: (n) => `${n} leases in all; the oldest are shown.`,
   },
   messages: {
     title: "Messages", find: "Find in body, id and attributes", attribute: "Attribute name:value", newest: "Newest first", none: "No messages", noneText: "Nothing waits here.", noMatch: "Nothing found so far", goOn: "Go on", panel: "Message",
     noLease: "Browsing leases nothing: receivers are not disturbed and attempts are not counted.", timeline: "Timeline", edit: "Edit and resend", tooLate: "It was received before; cancel works only before that.",
-    shown: (/** @type {string} */ n) => `${n} shown`, looked: (/** @type {string} */ n, /** @type {string} */ total) => `looked at ${n}${total ? ` of ${total}` : ""}`,
-    removeTitle: "Remove this message?", removeText: (/** @type {string} */ id) => `${id} is removed. This cannot be undone.`, removed: "Removed.", cancelTitle: "Cancel this message?", cancelText: (/** @type {string} */ id) => `${id} is cancelled before anybody has received it.`,
+    shown: (n) => `${n} shown`, looked: (n, total) => `looked at ${n}${total ? ` of ${total}` : ""}`,
+    removeTitle: "Remove this message?", removeText: (id) => `${id} is removed. This cannot be undone.`, removed: "Removed.", cancelTitle: "Cancel this message?", cancelText: (id) => `${id} is cancelled before anybody has received it.`,
   },
   body: {
     title: "Body", absent: "The body is not kept, or your credential lacks the scope browse.", hidden: "Hidden by policy", show: "Show", view: "View", more: "Show more", download: "Download",
     /** @type {Record<string, string>} */
     views: { tree: "Tree", text: "Text", hex: "Hex" },
-    binary: (/** @type {string} */ size) => `${size} of binary data`, part: (/** @type {string} */ a, /** @type {string} */ b) => `${a} of ${b} characters`, moreItems: (/** @type {string} */ n) => `${n} more`,
-    truncated: (/** @type {string} */ size) => `The beginning of ${size}.`, load: (/** @type {string} */ size) => `Load all ${size}`,
+    binary: (size) => `${size} of binary data`, part: (a, b) => `${a} of ${b} characters`, moreItems: (n) => `${n} more`,
+    truncated: (size) => `The beginning of ${size}.`, load: (size) => `Load all ${size}`,
   },
   dead: {
     title: "Why messages died", none: "No dead letters", noneText: "Messages come here when their attempts are used up.", source: "Died in", reason: "Reason", number: "Messages", newest: "Newest", day: "Last 24 h", examples: "Examples", deleted: "a deleted queue", redriveAll: "Redrive all",
-    text: "Each goes back to the queue it died in, with fresh attempts.", looked: (/** @type {string} */ n, /** @type {string} */ total) => `Grouped ${n} of ${total} messages.`, all: (/** @type {string} */ n) => `${plural(n, "dead letter")}.`, show: "Show",
-    hours: (/** @type {number} */ n) => `${n} died in the last 24 hours`,
+    text: "Each goes back to the queue it died in, with fresh attempts.", looked: (n, total) => `Grouped ${n} of ${total} messages.`, all: (n) => `${plural(n, "dead letter")}.`, show: "Show",
+    hours: (n) => `${n} died in the last 24 hours`,
   },
   settings,
-  settingValue: (/** @type {string} */ name, /** @type {any} */ value) => (value === null || value === undefined ? "–" : name.endsWith("_ms") ? duration(value) : String(value)),
+  settingValue: (name, value) => (value === null || value === undefined ? "–" : name.endsWith("_ms") ? duration(value) : String(value)),
   settingsPage: {
-    title: "Settings", changed: "Changed from default", save: "Save changes", saved: "Saved.", nothing: "Nothing changed", reset: "Discard changes", history: "History", noHistory: "Never changed", undo: "Undo", undone: "Undone.", rename: "Name", danger: "Delete this queue", words: "In other words", json: "As JSON", defaultIs: (/** @type {string} */ text) => `Default: ${text}`,
-    historyText: (/** @type {string} */ name, /** @type {string} */ a, /** @type {string} */ b) => `${name}: ${a} → ${b}`,
+    title: "Settings", changed: "changed", save: "Save changes", saved: "Saved.", nothing: "Nothing changed", reset: "Discard changes", history: "History", noHistory: "Never changed", undo: "Undo", undone: "Undone.", rename: "Name", danger: "Delete this queue", words: "In other words", json: "As JSON", defaultIs: (text) => `Default: ${text}`,
+    historyText: (name, a, b) => `${name}: ${a} → ${b}`,
     unlimited: "no limit", on: "On", off: "Off", looked: "Older changes are not in the part of the journal that was read.",
     /** @type {Record<string, string>} */
     units: { 1: "ms", 1000: "s", 60000: "min", 3600000: "h", 86400000: "d" },
   },
   timeline: {
-    title: "Message", life: "Its whole life", none: "Nothing was found", noneText: "The id may be wrong, or what happened is older than the journal.", more: "Look further back", looked: (/** @type {string} */ n, /** @type {string} */ from) => `Looked at ${n} events back to ${from}.`, complete: "Complete: nothing older can exist.",
-    later: (/** @type {string} */ text) => `${text} later`, waiting: "Waiting", delayed: "Delayed", leased: "Leased", dialects: "As each client sees it", dialectsText: "Written by the server's own APIs.", notLive: "The message is settled; only live messages can be shown as clients see them.", commands: "Commands", differs: "differs",
+    title: "Message", life: "Its whole life", none: "Nothing was found", noneText: "The id may be wrong, or what happened is older than the journal.", more: "Look further back", looked: (n, from) => `Looked at ${n} events back to ${from}.`, complete: "Complete: nothing older can exist.",
+    later: (text) => `${text} later`, waiting: "Waiting", delayed: "Delayed", leased: "Leased", dialects: "As each client sees it", dialectsText: "Written by the server's own APIs.", notLive: "The message is settled; only live messages can be shown as clients see them.", commands: "Commands", differs: "differs",
     /** @type {Record<string, string>} */
     roles: { queue: "queue", dead_letters: "dead letters (DLQ)", outbox: "listener (webhook)", listener_dead_letters: "dead letters of a listener" },
     /** @type {Record<string, string>} */
     dialectNames: { native: "Native", cloudflare: "Cloudflare", anypoint: "Anypoint", discue: "discue" },
-    picture: "Timeline of the message", events: "Events", find: "Find a message by its id", settled: (/** @type {string} */ kind) => `Last event: ${kind}`, live: "Now", notShown: "Not shown by this API.",
+    picture: "Timeline of the message", events: "Events", find: "Find a message by its id", settled: (kind) => `Last event: ${kind}`, live: "Now", notShown: "Not shown by this API.",
   },
   tail: {
     title: "Tail", text: "Everything as it happens, in the order of the journal.", hold: "Pause", go: "Go on", waiting: "Waiting for events…", clear: "Clear", copy: "Copy as JSON lines", queue: "Queue", principal: "Principal", message: "Message id", rewind: "Rewind to", now: "Now", speed: "Speed", pin: "Pin", unpin: "Unpin", pinned: "Pinned", bodies: "Bodies",
-    skipped: (/** @type {string} */ n) => `+${n} more were skipped: the page cannot show more than 200 a second.`, showSkipped: "Show them", held: (/** @type {string} */ n) => `${plural(n, "event")} waiting`, kept: (/** @type {string} */ n) => `${plural(n, "event")} shown; the page keeps the newest 2,000.`, lost: "The connection was lost and is coming back; nothing is left out.", past: (/** @type {string} */ text) => `Playing the past from ${text}`, trimmed: "That part of the journal is not kept any more.", rateText: (/** @type {string} */ n) => `${n}/s`,
+    skipped: (n) => `+${n} more were skipped: the page cannot show more than 200 a second.`, showSkipped: "Show them", held: (n) => `${plural(n, "event")} waiting`, kept: (n) => `${plural(n, "event")} shown; the page keeps the newest 2,000.`, lost: "The connection was lost and is coming back; nothing is left out.", past: (text) => `Playing the past from ${text}`, trimmed: "That part of the journal is not kept any more.", rateText: (n) => `${n}/s`,
   },
   exchanges: {
-    title: "Exchanges", text: "An exchange copies each message to the queues whose rules match (topic, fan-out).", none: "No exchanges yet", create: "Create exchange", bindings: "Bindings", noBindings: "No bindings: messages published here reach no queue.", bind: "Bind a queue", rules: "Rules", everything: "every message", unbind: "Unbind", publish: "Publish", tester: "Rule tester", testerText: "Type attributes and see which queues get the message. Nothing is sent.", test: "Test", matches: "gets it", refuses: (/** @type {string} */ rule) => `refused by ${rule}`, deleteIt: "Delete", deleteTitle: (/** @type {string} */ name) => `Delete ${name}?`, deleteText: "Bindings go with it; queues and messages stay.", json: "JSON body (for rules that look into it)", queue: "Queue", rulesHint: "JSON: a list of {\"attribute\", \"type\": \"string|numeric\", \"matcher\", \"value\"}. Empty: every message.", removed: "Removed.", done: "Saved.",
+    title: "Exchanges", text: "An exchange copies each message to the queues whose rules match (topic, fan-out).", none: "No exchanges yet", create: "Create exchange", bindings: "Bindings", noBindings: "No bindings: messages published here reach no queue.", bind: "Bind a queue", rules: "Rules", everything: "every message", unbind: "Unbind", publish: "Publish", tester: "Rule tester", testerText: "Type attributes and see which queues get the message. Nothing is sent.", test: "Test", matches: "gets it", refuses: (rule) => `refused by ${rule}`, deleteIt: "Delete", deleteTitle: (name) => `Delete ${name}?`, deleteText: "Bindings go with it; queues and messages stay.", json: "JSON body (for rules that look into it)", queue: "Queue", rulesHint: "JSON: a list of {\"attribute\", \"type\": \"string|numeric\", \"matcher\", \"value\"}. Empty: every message.", removed: "Removed.", done: "Saved.",
   },
   listeners: {
-    title: "Listeners", common: "webhooks", text: "A listener is a URL that messages are delivered to (webhook, push subscription).", none: "No listeners yet", create: "Create listener", url: "URL", queue: "Queue", state: "State", waiting: "Waiting", delivered: "Delivered", failed: "Failed", success: "Success", breaker: "Circuit breaker", lastSuccess: "Last success", lastFailure: "Last failure", attempts: "Attempts", noAttempts: "No attempts yet", verdict: "Verdict", status: "Status", latency: "Took", answer: "Answer", next: "Next attempt", replay: "Replay", replayMissed: "Replay missed", replayText: "Send again all that was missed: what died, and what was sent while it was paused or disabled.", replayRange: "Replay a time range", replayed: (/** @type {any} */ answer) => `Replayed ${answer?.count ?? answer?.replayed_count ?? ""} messages.`.replace("  ", " "), rotate: "Rotate secret", rotateText: "A new secret is made; the old one signs on for a day.", secret: "Secret", secretOnce: "Shown once: keep it where the receiver can read it.", test: "Send a test event", tested: "A test message was sent to its queue.", verify: "Verify in Python", reason: "Disabled because", curve: "Latency and failures", dead: "Dead letters", resumed: "Deliveries go on.", paused: "Deliveries wait.", name: "Name", deleteTitle: (/** @type {string} */ name) => `Delete ${name}?`, deleteText: "Messages that wait for it are discarded.", deleteIt: "Delete", since: "From", until: "To",
+    title: "Listeners", common: "webhooks", text: "A listener is a URL that messages are delivered to (webhook, push subscription).", none: "No listeners yet", create: "Create listener", url: "URL", queue: "Queue", state: "State", waiting: "Waiting", delivered: "Delivered", failed: "Failed", success: "Success", breaker: "Circuit breaker", lastSuccess: "Last success", lastFailure: "Last failure", attempts: "Attempts", noAttempts: "No attempts yet", verdict: "Verdict", status: "Status", latency: "Took", answer: "Answer", next: "Next attempt", replay: "Replay", replayMissed: "Replay missed", replayText: "Send again all that was missed: what died, and what was sent while it was paused or disabled.", replayRange: "Replay a time range", replayed: (answer) => `Replayed ${answer?.count ?? answer?.replayed_count ?? ""} messages.`.replace("  ", " "), rotate: "Rotate secret", rotateText: "A new secret is made; the old one signs on for a day.", secret: "Secret", secretOnce: "Shown once: keep it where the receiver can read it.", test: "Send a test event", tested: "A test message was sent to its queue.", verify: "Verify in Python", reason: "Disabled because", curve: "Latency and failures", dead: "Dead letters", resumed: "Deliveries go on.", paused: "Deliveries wait.", name: "Name", deleteTitle: (name) => `Delete ${name}?`, deleteText: "Messages that wait for it are discarded.", deleteIt: "Delete", since: "From", until: "To",
     /** @type {Record<string, string>} */
     verdicts: { delivered: "Delivered", retry: "Will retry", dead: "Dead", released: "Will retry", acked: "Delivered", failed: "Failed", dead_lettered: "Dead" },
     /** @type {Record<string, string>} */
@@ -206,14 +210,14 @@ export const W = {
     /** @type {Record<string, string>} */
     kinds: { binding: "binding", dead_letters: "dead letters", delivery: "delivers (webhook)", sends: "sends", receives: "receives" } },
   history: {
-    title: "History", text: "Queues by the hour. Drag over hours to choose a range.", measure: "Measure", none: "Nothing happened in this time", range: "Time range", picture: "Heat map of queues by hour", chosen: (/** @type {string} */ a, /** @type {string} */ b) => `${a} to ${b}`, replay: "Replay this range", csv: "Export CSV", fresh: (/** @type {string} */ text) => `Tables go up to ${text}; newer figures come from the journal.`, journalOnly: "There are no tables yet: figures come from the journal.", queues: "Queues in this range", clear: "Clear", sum: "In all", legend: "less – more", note: "Ages and latencies come from the pipeline's tables.", keys: "Arrow keys move, Enter opens the queue.",
+    title: "History", text: "Queues by the hour. Drag over hours to choose a range.", measure: "Measure", none: "Nothing happened in this time", range: "Time range", picture: "Heat map of queues by hour", chosen: (a, b) => `${a} to ${b}`, replay: "Replay this range", csv: "Export CSV", fresh: (text) => `Tables go up to ${text}; newer figures come from the journal.`, journalOnly: "There are no tables yet: figures come from the journal.", queues: "Queues in this range", clear: "Clear", sum: "In all", legend: "less – more", note: "Ages and latencies come from the pipeline's tables.", keys: "Arrow keys move, Enter opens the queue.",
     /** @type {Record<string, string>} */
     measures: { backlog: "Backlog", sent: "Sent", acked: "Acked", dead_lettered: "Dead letters", oldest_age_ms: "Oldest age", latency_p95_ms: "Latency p95" },
     /** @type {Record<string, string>} */
     ranges: { 24: "24 h", 72: "3 days", 168: "7 days" },
   },
   credentials: {
-    title: "Credentials", text: "A credential belongs to one tenant and may do what its scopes say. Secrets are kept as hashes.", none: "No credentials yet", create: "Create credential", everywhere: "all", nowhere: "–", expires: "Ends", never: "never", limit: "Requests/s", rotate: "Rotate", disable: "Disable", enable: "Enable", deleteIt: "Delete", enabled: "Enabled", disabled: "Disabled", scopes: "Scopes", scopesHint: "Nothing chosen: everything in the tenant.", queuesHint: "Queues, with commas; empty: all", secret: "Secret of the credential", secretOnce: "It is shown this once. These lines set up a client:", rotateText: "The old secret is refused at once.", deleteTitle: (/** @type {string} */ name) => `Delete ${name}?`, deleteText: "Clients that use it are refused at once.", done: "Done.", expiryHint: "Empty: never", name: "Name", actions: "Actions", queues: "Queues",
+    title: "Credentials", text: "A credential belongs to one tenant and may do what its scopes say. Secrets are kept as hashes.", none: "No credentials yet", create: "Create credential", everywhere: "all", nowhere: "–", expires: "Ends", never: "never", limit: "Requests/s", rotate: "Rotate", disable: "Disable", enable: "Enable", deleteIt: "Delete", enabled: "Enabled", disabled: "Disabled", scopes: "Scopes", scopesHint: "Nothing chosen: everything in the tenant.", queuesHint: "Queues, with commas; empty: all", secret: "Secret of the credential", secretOnce: "It is shown this once. These lines set up a client:", rotateText: "The old secret is refused at once.", deleteTitle: (name) => `Delete ${name}?`, deleteText: "Clients that use it are refused at once.", done: "Done.", expiryHint: "Empty: never", name: "Name", actions: "Actions", queues: "Queues",
   },
   server: {
     title: "Server", nodes: "Nodes", node: "Node", duties: "Duties", connections: "Connections", inHand: "In hand", thisNode: "this one", store: "Store", commits: "Commits/s", events: "Events/s", batch: "Events a commit", sync: "Sync p50 / p99", disk: "Disk", free: "Free", data: "Data", journal: "Journal", archive: "Archive", sealed: "Sealed until", segments: "Segments", noArchive: "Nothing sealed yet", lake: "Tables", noLake: "No tables: run `courier pipeline`", until: "Up to", cursors: "Cursors", noCursors: "Nobody holds back the journal", behind: "Behind", settings: "Settings in force", source: "From", key: "Setting", value: "Value", started: "Started", rootOnly: "Only root sees this page.", streams: "Live streams", shards: "Shards",

@@ -19,7 +19,7 @@ export function Page() {
     ${(error || off) && html`<${Failure} error=${error ?? off} />`}
     ${!off && html`<div class="card">${!data ? html`<${Loading} />` : data.credentials.length === 0 ? html`<${Empty} title=${W.credentials.none} />` : html`<div class="scroll whole" tabindex="0" role="region" aria-label=${W.credentials.title}><table class="plain">
       <thead><tr><th>${W.credentials.name}</th>${ACTIONS.map((one) => html`<th>${one}</th>`)}<th>${W.credentials.expires}</th><th class="num">${W.credentials.limit}</th><th>${W.listeners.state}</th><th></th></tr></thead>
-      <tbody>${data.credentials.map((/** @type {any} */ one) => html`<${Row} key=${one.id} one=${one} reload=${reload} off=${off} />`)}</tbody></table></div>`}</div>`}`;
+      <tbody>${data.credentials.map((one) => html`<${Row} key=${one.id} one=${one} reload=${reload} off=${off} />`)}</tbody></table></div>`}</div>`}`;
 }
 
 /** @param {{one: any, reload: () => void, off: string}} props */
@@ -28,7 +28,7 @@ function Row({ one, reload, off }) {
   const drop = () => open(Confirm, { title: W.credentials.deleteTitle(one.name), text: W.credentials.deleteText, verb: W.credentials.deleteIt, type: one.name, act: async () => (await remove(T("credentials", one.id)), reload()) });
   const toggle = () => attempt(() => patch(T("credentials", one.id), { enabled: !one.enabled }), W.credentials.done).then(reload);
   return html`<tr><td><div class="tight"><strong><bdi>${one.name}</bdi></strong><span class="hint mono">${one.id}</span></div></td>
-    ${ACTIONS.map((action) => { const scope = one.scopes.filter((/** @type {any} */ item) => item.action === action).flatMap((/** @type {any} */ item) => item.queues); return html`<td>${scope.includes("*") ? html`<span class="badge good">${W.credentials.everywhere}</span>` : scope.length ? scope.join(", ") : html`<span class="soft">${W.credentials.nowhere}</span>`}</td>`; })}
+    ${ACTIONS.map((action) => { const scope = one.scopes.filter((item) => item.action === action).flatMap((item) => item.queues); return html`<td>${scope.includes("*") ? html`<span class="badge good">${W.credentials.everywhere}</span>` : scope.length ? scope.join(", ") : html`<span class="soft">${W.credentials.nowhere}</span>`}</td>`; })}
     <td>${one.expires_at ? html`<${Time} at=${one.expires_at} />` : W.credentials.never}</td><td class="num">${one.requests_per_second ?? W.none}</td>
     <td><span class=${`badge ${one.enabled ? "good" : "warning"}`}>${one.enabled ? W.credentials.enabled : W.credentials.disabled}</span></td>
     <td><div class="row"><${Act} kind="small" barred=${off} onClick=${rotate}>${W.credentials.rotate}</${Act}><${Act} kind="small" barred=${off} onClick=${toggle}>${one.enabled ? W.credentials.disable : W.credentials.enable}</${Act}><${Act} kind="small plain" barred=${off} onClick=${drop}>${W.credentials.deleteIt}</${Act}></div></td></tr>`;
@@ -46,11 +46,11 @@ function Create({ reload }) {
     setTimeout(() => open(Secret, { secret: made.secret }));
   };
   return html`<${FormDialog} title=${W.credentials.create} verb=${W.create.verb} act=${act}>
-    <${Field} id="credential-name" label=${W.credentials.name}><input id="credential-name" required value=${name} onInput=${(/** @type {any} */ e) => setName(e.target.value)} /></${Field}>
+    <${Field} id="credential-name" label=${W.credentials.name}><input id="credential-name" required value=${name} onInput=${(e) => setName(e.target.value)} /></${Field}>
     <fieldset class="tight"><legend class="label">${W.credentials.scopes}</legend><span class="hint">${W.credentials.scopesHint}</span>
-      ${ACTIONS.map((action) => html`<div class="row"><label class="check" style=${{ width: "110px" }}><input type="checkbox" checked=${typeof scopes[action] === "string"} onChange=${(/** @type {any} */ e) => setScopes({ ...scopes, [action]: e.target.checked ? "" : null })} />${action}</label>
-        ${typeof scopes[action] === "string" && html`<input class="grow" style=${{ width: "auto" }} aria-label=${`${action}: ${W.credentials.queuesHint}`} placeholder=${W.credentials.queuesHint} value=${scopes[action]} onInput=${(/** @type {any} */ e) => setScopes({ ...scopes, [action]: e.target.value })} />`}</div>`)}</fieldset>
-    <${Field} id="credential-expires" label=${W.credentials.expires} hint=${W.credentials.expiryHint}><input id="credential-expires" type="datetime-local" value=${expires} onInput=${(/** @type {any} */ e) => setExpires(e.target.value)} /></${Field}></${FormDialog}>`;
+      ${ACTIONS.map((action) => html`<div class="row"><label class="check" style=${{ width: "110px" }}><input type="checkbox" checked=${typeof scopes[action] === "string"} onChange=${(e) => setScopes({ ...scopes, [action]: e.target.checked ? "" : null })} />${action}</label>
+        ${typeof scopes[action] === "string" && html`<input class="grow" style=${{ width: "auto" }} aria-label=${`${action}: ${W.credentials.queuesHint}`} placeholder=${W.credentials.queuesHint} value=${scopes[action]} onInput=${(e) => setScopes({ ...scopes, [action]: e.target.value })} />`}</div>`)}</fieldset>
+    <${Field} id="credential-expires" label=${W.credentials.expires} hint=${W.credentials.expiryHint}><input id="credential-expires" type="datetime-local" value=${expires} onInput=${(e) => setExpires(e.target.value)} /></${Field}></${FormDialog}>`;
 }
 
 /** @param {{secret: string}} props */

@@ -59,17 +59,17 @@ function Heat({ rows, start, hours, measure, from, until }) {
   const anchor = useRef(/** @type {number | null} */ (null));
   const cell = Math.max(7, Math.floor(900 / hours));
   const width = LABEL + hours * cell + 4, height = rows.length * CELL_H + 24;
-  const top = Math.max(1, ...rows.flatMap((row) => row.points.map((/** @type {any} */ point) => point[measure] ?? 0)));
-  const hourAt = (/** @type {PointerEvent} */ event) => {
+  const top = Math.max(1, ...rows.flatMap((row) => row.points.map((point) => point[measure] ?? 0)));
+  const hourAt = (event) => {
     const box = /** @type {SVGSVGElement} */ (svg.current).getBoundingClientRect();
     return Math.max(0, Math.min(hours - 1, Math.floor((((event.clientX - box.left) / box.width) * width - LABEL) / cell)));
   };
-  const brush = (/** @type {number} */ a, /** @type {number} */ b) => choose({ from: start + Math.min(a, b) * HOUR, to: start + (Math.max(a, b) + 1) * HOUR });
+  const brush = (a, b) => choose({ from: start + Math.min(a, b) * HOUR, to: start + (Math.max(a, b) + 1) * HOUR });
   const mark = "mark-" + ({ acked: "acked", dead_lettered: "dead", oldest_age_ms: "leased", latency_p95_ms: "delayed" }[measure] ?? "ready");
   return html`<svg ref=${svg} class="heat" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${`${W.history.picture}: ${W.history.measures[measure]}`}
-      onPointerDown=${(/** @type {PointerEvent} */ e) => { anchor.current = hourAt(e); brush(anchor.current, anchor.current); }} onPointerMove=${(/** @type {PointerEvent} */ e) => anchor.current !== null && brush(anchor.current, hourAt(e))} onPointerUp=${() => (anchor.current = null)} onPointerLeave=${() => (anchor.current = null)}>
+      onPointerDown=${(e) => { anchor.current = hourAt(e); brush(anchor.current, anchor.current); }} onPointerMove=${(e) => anchor.current !== null && brush(anchor.current, hourAt(e))} onPointerUp=${() => (anchor.current = null)} onPointerLeave=${() => (anchor.current = null)}>
     ${rows.map((row, y) => html`<g key=${row.name}><text x="0" y=${y * CELL_H + 15}>${row.name.length > 20 ? `${row.name.slice(0, 19)}…` : row.name}</text>
-      ${row.points.map((/** @type {any} */ point) => { const x = Math.round((point.at - start) / HOUR); const value = point[measure] ?? 0; return html`<rect class="cell" x=${LABEL + x * cell} y=${y * CELL_H} width=${cell} height=${CELL_H} rx="2" style=${value ? { fill: `var(--${mark})`, fillOpacity: 0.12 + 0.88 * Math.sqrt(value / top) } : { fill: "var(--wash)" }}><title>${`${row.name}, ${instant(point.at).slice(0, 16)}: ${shown(measure, point[measure])}`}</title></rect>`; })}</g>`)}
+      ${row.points.map((point) => { const x = Math.round((point.at - start) / HOUR); const value = point[measure] ?? 0; return html`<rect class="cell" x=${LABEL + x * cell} y=${y * CELL_H} width=${cell} height=${CELL_H} rx="2" style=${value ? { fill: `var(--${mark})`, fillOpacity: 0.12 + 0.88 * Math.sqrt(value / top) } : { fill: "var(--wash)" }}><title>${`${row.name}, ${instant(point.at).slice(0, 16)}: ${shown(measure, point[measure])}`}</title></rect>`; })}</g>`)}
     ${Array.from({ length: hours }, (_, i) => i).filter((i) => i % Math.ceil(hours / 12) === 0).map((i) => html`<text class="soft" x=${LABEL + i * cell} y=${height - 6}>${hours > 24 ? instant(start + i * HOUR).slice(5, 10) : instant(start + i * HOUR).slice(11, 16)}</text>`)}
     ${from > 0 && html`<rect class="brush" x=${LABEL + ((from - start) / HOUR) * cell} y="0" width=${((until - from) / HOUR) * cell} height=${rows.length * CELL_H} rx="3" />`}
   </svg>`;
@@ -77,7 +77,7 @@ function Heat({ rows, start, hours, measure, from, until }) {
 
 /** @param {{rows: any[], from: number, until: number}} props */
 function Chosen({ rows, from, until }) {
-  const sums = rows.map((row) => ({ name: row.name, ...sumOf(row.points.filter((/** @type {any} */ point) => point.at >= from && point.at < until)) })).filter((row) => row.sent + row.acked + row.dead_lettered);
+  const sums = rows.map((row) => ({ name: row.name, ...sumOf(row.points.filter((point) => point.at >= from && point.at < until)) })).filter((row) => row.sent + row.acked + row.dead_lettered);
   return html`<section class="card"><header><h2>${W.history.chosen(instant(from).slice(0, 16), instant(until).slice(0, 16))}</h2><${Act} kind="small plain" onClick=${() => choose({ from: "", to: "" })}>${W.history.clear}</${Act}></header>
     ${!sums.length ? html`<${Empty} title=${W.history.none} />` : html`<div class="scroll whole" tabindex="0" role="region" aria-label=${W.history.queues}><table class="plain"><thead><tr><th>${W.column.name}</th><th class="num">${W.history.measures.sent}</th><th class="num">${W.history.measures.acked}</th><th class="num">${W.history.measures.dead_lettered}</th><th></th></tr></thead>
       <tbody>${sums.map((row) => html`<tr key=${row.name}><td><a href=${to(["queues", row.name])}><bdi>${row.name}</bdi></a></td><td class="num">${count(row.sent)}</td><td class="num">${count(row.acked)}</td><td class="num">${count(row.dead_lettered)}</td>
@@ -90,7 +90,7 @@ const sumOf = (points) => points.reduce((sum, point) => ({ sent: sum.sent + poin
 /** @param {any[]} rows */
 function exportCsv(rows) {
   const keys = Object.keys(rows[0].points[0] ?? {});
-  const text = [["queue", ...keys].join(","), ...rows.flatMap((row) => row.points.map((/** @type {any} */ point) => [JSON.stringify(row.name), ...keys.map((key) => point[key] ?? "")].join(",")))].join("\n");
+  const text = [["queue", ...keys].join(","), ...rows.flatMap((row) => row.points.map((point) => [JSON.stringify(row.name), ...keys.map((key) => point[key] ?? "")].join(",")))].join("\n");
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
   link.download = "courier-history.csv";

@@ -40,12 +40,12 @@ function List() {
   const { data, error } = useAnswer(T("listeners"), { limit: 1000 }, 3000);
   return html`<${Head} title=${html`${W.listeners.title} <span class="term">${W.listeners.common}</span>`} text=${W.listeners.text} actions=${html`<${Act} kind="primary" icon="plus" barred=${barred("manage")} onClick=${() => open(Create)}>${W.listeners.create}</${Act}>`} />
     ${error && html`<${Failure} error=${error} />`}
-    <div class="card">${!data ? !error && html`<${Loading} />` : data.listeners.length === 0 ? html`<${Empty} title=${W.listeners.none} />` : html`<${Table} label=${W.listeners.title} columns=${COLUMNS} rows=${data.listeners} keyOf=${(/** @type {any} */ one) => one.id} href=${(/** @type {any} */ one) => to(["listeners", one.id])} />`}</div>`;
+    <div class="card">${!data ? !error && html`<${Loading} />` : data.listeners.length === 0 ? html`<${Empty} title=${W.listeners.none} />` : html`<${Table} label=${W.listeners.title} columns=${COLUMNS} rows=${data.listeners} keyOf=${(one) => one.id} href=${(one) => to(["listeners", one.id])} />`}</div>`;
 }
 
 function Create() {
   const [form, setForm] = useState({ name: "", queue: "", url: "" });
-  const set = (/** @type {string} */ key) => (/** @type {any} */ e) => setForm({ ...form, [key]: e.target.value });
+  const set = (key) => (e) => setForm({ ...form, [key]: e.target.value });
   const act = async () => {
     const made = await post(Q(form.queue, "listeners"), { name: form.name, url: form.url });
     go(to(["listeners", made.id]));
@@ -53,7 +53,7 @@ function Create() {
   };
   return html`<${FormDialog} title=${W.listeners.create} verb=${W.create.verb} act=${act}>
     <${Field} id="listener-name" label=${W.listeners.name}><input id="listener-name" required value=${form.name} onInput=${set("name")} /></${Field}>
-    <${Field} id="listener-queue" label=${W.listeners.queue}><${QueueInput} id="listener-queue" required=${true} value=${form.queue} onInput=${(/** @type {string} */ queue) => setForm({ ...form, queue })} /></${Field}>
+    <${Field} id="listener-queue" label=${W.listeners.queue}><${QueueInput} id="listener-queue" required=${true} value=${form.queue} onInput=${(queue) => setForm({ ...form, queue })} /></${Field}>
     <${Field} id="listener-url" label=${W.listeners.url}><input id="listener-url" type="url" required value=${form.url} onInput=${set("url")} /></${Field}></${FormDialog}>`;
 }
 
@@ -64,12 +64,12 @@ const Secret = ({ secret }) => html`<${Frame} title=${W.listeners.secret}><div c
 /** @param {{id: string}} props */
 function Listener({ id }) {
   const { data: list, error, reload } = useAnswer(T("listeners"), { limit: 1000 }, 2000);
-  const one = list?.listeners.find((/** @type {any} */ item) => item.id === id || item.name === id);
+  const one = list?.listeners.find((item) => item.id === id || item.name === id);
   const path = one ? ["listeners", one.id] : [];
   const { data: log, reload: again } = useAnswer(one ? Q(one.queue, ...path, "deliveries") : null, { limit: 100 }, 2000);
   if (!one) return html`<${Head} title=${id} />${error || list ? html`<${Failure} error=${error ?? W.noSuchPage} />` : html`<${Loading} />`}`;
   const off = barred("manage", one.queue, one.queue_id);
-  const call = (/** @type {string} */ verb, /** @type {any} */ body, /** @type {any} */ done) => attempt(() => post(Q(one.queue, ...path, verb), body), done).then((answer) => (reload(), again(), answer));
+  const call = (verb, body, done) => attempt(() => post(Q(one.queue, ...path, verb), body), done).then((answer) => (reload(), again(), answer));
   const replay = () => open(Confirm, { title: W.listeners.replayMissed, text: W.listeners.replayText, verb: W.verbs.replay, act: async () => (tell(W.listeners.replayed(await post(Q(one.queue, ...path, "replay"), { missed: true }))), again()) });
   const rotate = () => open(Confirm, { title: W.listeners.rotate, text: W.listeners.rotateText, verb: W.listeners.rotate, act: async () => { const made = await post(Q(one.queue, ...path, "rotate-secret"), {}); setTimeout(() => open(Secret, { secret: made.secret ?? "" })); } });
   const drop = () => open(Confirm, { title: W.listeners.deleteTitle(one.name), text: W.listeners.deleteText, verb: W.listeners.deleteIt, type: one.name, act: async () => (await remove(Q(one.queue, ...path)), go(to(["listeners"]))) });
@@ -87,7 +87,7 @@ function Listener({ id }) {
       <${Stat} name=${W.listeners.breaker} value=${one.health.breaker} more=${W.listeners.breakers[one.health.breaker]} />
       <${Stat} name=${W.listeners.lastSuccess} value=${html`<${Time} at=${one.health.last_success_at} />`} /></div>
     ${log?.deliveries.length > 2 && html`<section class="card"><header><h2>${W.listeners.curve}</h2></header><div class="pad"><${Curve} deliveries=${log.deliveries} /></div></section>`}
-    <section class="card"><header><h2>${W.listeners.attempts}</h2></header><${Attempts} log=${log} queue=${one.queue} off=${off} replay=${(/** @type {string} */ message) => call("replay", { message_ids: [message] }, W.listeners.replayed)} /></section>`;
+    <section class="card"><header><h2>${W.listeners.attempts}</h2></header><${Attempts} log=${log} queue=${one.queue} off=${off} replay=${(message) => call("replay", { message_ids: [message] }, W.listeners.replayed)} /></section>`;
 }
 
 /** @param {{deliveries: any[]}} props */
@@ -105,7 +105,7 @@ function Attempts({ log, queue, off, replay }) {
   if (!log) return html`<${Loading} />`;
   if (!log.deliveries.length) return html`<${Empty} title=${W.listeners.noAttempts} />`;
   return html`<div class="scroll whole" tabindex="0" role="region" aria-label=${W.listeners.attempts}><table class="plain"><thead><tr><th>${W.time}</th><th>${W.listeners.verdict}</th><th class="num">${W.listeners.status}</th><th class="num">${W.listeners.latency}</th><th>${W.timeline.title}</th><th class="num">${W.column.attempts}</th><th>${W.listeners.answer}</th><th></th></tr></thead>
-    <tbody>${log.deliveries.map((/** @type {any} */ one) => html`<tr key=${`${one.at}-${one.seq}-${one.attempt}`}>
+    <tbody>${log.deliveries.map((one) => html`<tr key=${`${one.at}-${one.seq}-${one.attempt}`}>
       <td><${Time} at=${one.at} /></td><td><span class=${`badge ${one.verdict === "delivered" ? "good" : one.verdict === "retry" ? "warning" : "critical"}`}>${W.listeners.verdicts[one.verdict] ?? one.verdict}</span></td>
       <td class="num">${one.status ?? W.none}</td><td class="num">${duration(one.latency_ms)}</td><td><a class="mono" href=${to(["messages", one.message_id], { queue })}>${one.message_id.slice(0, 16)}</a></td><td class="num">${one.attempt}</td>
       <td class="mono">${one.error ?? one.excerpt ?? ""}${one.delay_ms ? html` <span class="soft">${W.waits(duration(one.delay_ms))}</span>` : ""}</td>
@@ -116,9 +116,9 @@ function Attempts({ log, queue, off, replay }) {
 function ReplayRange({ listener, again }) {
   const [since, setSince] = useState("");
   const [until, setUntil] = useState("");
-  const at = (/** @type {string} */ text) => (text ? new Date(text).getTime() : undefined);
+  const at = (text) => (text ? new Date(text).getTime() : undefined);
   const act = async () => (tell(W.listeners.replayed(await post(Q(listener.queue, "listeners", listener.id, "replay"), { since: at(since), until: at(until) }))), again());
   return html`<${FormDialog} title=${W.listeners.replayRange} verb=${W.verbs.replay} act=${act}><div class="fields">
-    <${Field} id="replay-since" label=${W.listeners.since}><input id="replay-since" type="datetime-local" step="1" required value=${since} onInput=${(/** @type {any} */ e) => setSince(e.target.value)} /></${Field}>
-    <${Field} id="replay-until" label=${W.listeners.until}><input id="replay-until" type="datetime-local" step="1" value=${until} onInput=${(/** @type {any} */ e) => setUntil(e.target.value)} /></${Field}></div></${FormDialog}>`;
+    <${Field} id="replay-since" label=${W.listeners.since}><input id="replay-since" type="datetime-local" step="1" required value=${since} onInput=${(e) => setSince(e.target.value)} /></${Field}>
+    <${Field} id="replay-until" label=${W.listeners.until}><input id="replay-until" type="datetime-local" step="1" value=${until} onInput=${(e) => setUntil(e.target.value)} /></${Field}></div></${FormDialog}>`;
 }

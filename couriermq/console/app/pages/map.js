@@ -44,8 +44,8 @@ const noteOf = (node) => (node.kind === "queue" ? `${short(node.ready_count ?? 0
 
 /** @param {{data: any}} props */
 function Edges({ data }) {
-  const names = new Map(data.nodes.map((/** @type {any} */ node) => [node.id, node]));
-  const link = (/** @type {string} */ id) => { const node = names.get(id); return node ? html`<a href=${hrefOf(node)}><bdi>${node.name ?? node.id}</bdi></a>` : id; };
+  const names = new Map(data.nodes.map((node) => [node.id, node]));
+  const link = (id) => { const node = names.get(id); return node ? html`<a href=${hrefOf(node)}><bdi>${node.name ?? node.id}</bdi></a>` : id; };
   return html`<details class="card"><summary class="pad">${W.map.asList}</summary><div class="scroll whole" tabindex="0" role="region" aria-label=${W.map.asList}><table class="plain"><thead><tr><th>${W.map.from}</th><th>${W.map.kind}</th><th>${W.map.to}</th><th class="num">${W.map.rate}</th></tr></thead>
-    <tbody>${data.edges.map((/** @type {any} */ edge) => html`<tr><td>${link(edge.from)}</td><td>${W.map.kinds[edge.kind]}</td><td>${link(edge.to)}</td><td class="num">${rate(edge.per_second)}/s</td></tr>`)}</tbody></table></div></details>`;
+    <tbody>${data.edges.map((edge) => html`<tr><td>${link(edge.from)}</td><td>${W.map.kinds[edge.kind]}</td><td>${link(edge.to)}</td><td class="num">${rate(edge.per_second)}/s</td></tr>`)}</tbody></table></div></details>`;
 }

@@ -22,18 +22,18 @@ export function Page() {
 function useTimeline(id) {
   const [state, set] = useState(/** @type {any} */ ({ data: null, error: null, busy: false }));
   const query = { queue: chosen("queue"), seq: chosen("seq") };
-  const load = async (/** @type {any} */ old) => {
+  const load = async (old) => {
     set({ ...state, busy: true });
     try {
       const page = await get(T("messages", id, "timeline"), { ...query, before: old?.next });
       set({ error: null, busy: false, data: old ? { ...page, message: old.message ?? page.message, events: merged(page.events, old.events), lanes: lanesOf(old.lanes, page.lanes), looked: { ...page.looked, to_at: old.looked.to_at, event_count: old.looked.event_count + page.looked.event_count } } : page });
     } catch (error) {
-      set((/** @type {any} */ now) => ({ ...now, error, busy: false }));
+      set((now) => ({ ...now, error, busy: false }));
     }
   };
   useEffect(() => {
     void load(null);
-    const timer = setInterval(() => !document.hidden && !chosenBefore.has(id) && void get(T("messages", id, "timeline"), query).then((data) => set((/** @type {any} */ old) => (old.data && old.data.events.length > data.events.length ? old : { ...old, data })), () => {}), 3000);
+    const timer = setInterval(() => !document.hidden && !chosenBefore.has(id) && void get(T("messages", id, "timeline"), query).then((data) => set((old) => (old.data && old.data.events.length > data.events.length ? old : { ...old, data })), () => {}), 3000);
     return () => clearInterval(timer);
   }, [id]);
   return { ...state, more: () => (chosenBefore.add(id), load(state.data)) };
@@ -113,7 +113,7 @@ function Dialects({ id, queue }) {
     <div class="pad" role="tabpanel" id="dialect" aria-labelledby=${`tab-${at}`}>
       ${error && html`<${Failure} error=${error} />`}
       ${data && html`<div class="two"><div class="tight">${data.dialects[at] === null || data.dialects[at] === undefined ? html`<p class="soft">${W.timeline.notShown}</p>` : html`<pre class="code" tabindex="0"><${Highlighted} value=${data.dialects[at]} others=${names.filter((name) => name !== at).map((name) => data.dialects[name])} /></pre>`}</div>
-        <div class="tight">${(data.curl[at] ?? []).map((/** @type {any} */ one) => html`<h3>${one.verb}</h3><pre class="code fixed" tabindex="0">${one.command}</pre><div><${Copy} text=${one.command} /></div>`)}</div></div>`}
+        <div class="tight">${(data.curl[at] ?? []).map((one) => html`<h3>${one.verb}</h3><pre class="code fixed" tabindex="0">${one.command}</pre><div><${Copy} text=${one.command} /></div>`)}</div></div>`}
     </div></section>`;
 }
 

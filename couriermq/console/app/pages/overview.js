@@ -8,7 +8,6 @@ import { barred, kept, who } from "../store.js";
 import { bytes, count, rate, short } from "../format.js";
 import { Act, Empty, Failure, Findings, Head, isRoot, Loading, Stat, Time } from "../widgets/parts.js";
 import { Spark } from "../widgets/spark.js";
-import { CreateQueue } from "./queue-dialogs.js";
 import { open } from "../widgets/dialog.js";
 import { CHANGES, changeText } from "../events.js";
 import { W } from "../words.js";
@@ -25,20 +24,20 @@ export function Page() {
     setTotals(null);
     return follow({ topics: "overview,attention", limit: 1 }, {
       snapshot: (data) => setTotals(data.totals),
-      rates: (data) => setTotals((/** @type {any} */ old) => ({ ...old, ...data.totals })),
+      rates: (data) => setTotals((old) => ({ ...old, ...data.totals })),
       attention: (data) => setAttention(data.findings),
     });
   }, [tenant.value]);
   if (!may) return html`<${Failure} error=${barred("stats")} />`;
   return html`
     <${Head} title=${W.overview.title} text=${html`<${Health} />`}
-      actions=${html`<${Act} icon="plus" kind="primary" barred=${barred("manage")} onClick=${() => open(CreateQueue)}>${W.createQueue}</${Act}>`} />
+      actions=${html`<${Act} icon="plus" kind="primary" barred=${barred("manage")} onClick=${async () => open((await import("./queue-dialogs.js")).CreateQueue)}>${W.createQueue}</${Act}>`} />
     <div class="card stats"><${Totals} totals=${totals} /></div>
     <div class="columns main-aside">
       <div class="stack">
         <${Attention} findings=${attention} />
-        <div class="columns"><${Top} title=${W.overview.byBacklog} sort="ready" value=${(/** @type {any} */ row) => short(row.ready_count)} />
-          <${Top} title=${W.overview.byAge} sort="oldest" value=${(/** @type {any} */ row) => html`<${Time} at=${row.oldest_at} kind="age" />`} /></div>
+        <div class="columns"><${Top} title=${W.overview.byBacklog} sort="ready" value=${(row) => short(row.ready_count)} />
+          <${Top} title=${W.overview.byAge} sort="oldest" value=${(row) => html`<${Time} at=${row.oldest_at} kind="age" />`} /></div>
       </div>
       <${Changes} />
     </div>`;
@@ -85,7 +84,7 @@ function Health() {
 function Attention({ findings }) {
   const fresh = (findings ?? []).filter((one) => one.level !== "info" || !seen.value[one.code + one.queue_id]).filter((one) => !seen.value[one.code + one.queue_id]);
   const hidden = (findings?.length ?? 0) - fresh.length;
-  const actions = (/** @type {any} */ one) => html`
+  const actions = (one) => html`
     ${one.queue && html`<a class="btn small" href=${to(["queues", one.queue])}>${W.openThing}<span class="out"> ${one.queue}</span></a>`}
     <${Act} kind="small plain" label=${W.overview.acknowledgeLabel(one.sentence)} onClick=${() => (seen.value = { ...seen.value, [one.code + one.queue_id]: Date.now() })}>${W.overview.acknowledge}</${Act}>`;
   return html`<section class="card"><header><h2>${W.overview.attention}</h2>
@@ -97,11 +96,11 @@ function Attention({ findings }) {
 /** @param {{title: string, sort: string, value: (row: any) => any}} props */
 function Top({ title, sort, value }) {
   const { data, error } = useAnswer(T("overview"), { sort, order: sort === "oldest" ? "asc" : "desc", limit: 5 }, 3000);
-  const rows = (data?.queues ?? []).filter((/** @type {any} */ row) => (sort === "oldest" ? row.oldest_at : row.ready_count));
+  const rows = (data?.queues ?? []).filter((row) => (sort === "oldest" ? row.oldest_at : row.ready_count));
   return html`<section class="card"><header><h2>${title}</h2></header>
     ${error && html`<${Failure} error=${error} />`}
     ${data && !rows.length && html`<${Empty} title=${W.overview.nothingWaits} />`}
-    <ul class="list">${rows.map((/** @type {any} */ row) => html`<li key=${row.id}>
+    <ul class="list">${rows.map((row) => html`<li key=${row.id}>
       <a class="grow clip" href=${to(["queues", row.name])}><bdi>${row.name}</bdi></a><${Spark} spark=${row.spark} /><span class="num">${value(row)}</span></li>`)}</ul>
   </section>`;
 }
@@ -111,7 +110,7 @@ function Changes() {
   return html`<section class="card"><header><h2>${W.overview.changes}</h2></header>
     ${error && html`<div class="pad"><${Failure} error=${error} /></div>`}
     ${data && !data.events.length && html`<${Empty} title=${W.overview.noChanges} />`}
-    <ul class="list">${(data?.events ?? []).map((/** @type {any} */ event) => html`<li key=${String(event.offset)}>
+    <ul class="list">${(data?.events ?? []).map((event) => html`<li key=${String(event.offset)}>
       <span class="grow tight"><span>${changeText(event)}</span><span class="hint">${W.by(event.principal)} · <${Time} at=${event.at} /></span></span></li>`)}</ul>
   </section>`;
 }

@@ -15,9 +15,9 @@ export function Tab({ name, queue }) {
   const off = barred("browse", name, queue?.id);
   const manage = barred("manage", name, queue?.id);
   const { data, error } = useAnswer(off ? null : Q(name, "dead-letters", "summary"), {}, 4000);
-  const run = (/** @type {string} */ verb, /** @type {any} */ where) => open(Operate, { verb, queue: name, where, ask: verb === "redrive" });
+  const run = (verb, where) => open(Operate, { verb, queue: name, where, ask: verb === "redrive" });
   useEffect(() => {
-    const press = (/** @type {KeyboardEvent} */ event) => {
+    const press = (event) => {
       const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(/** @type {HTMLElement} */ (event.target).tagName);
       if (event.key === "r" && prefs.keys.value && !typing && !isOpen() && !event.ctrlKey && !event.metaKey && !manage && data?.groups.length) run("redrive", {});
     };
@@ -32,7 +32,7 @@ export function Tab({ name, queue }) {
       <${Act} kind="primary" barred=${manage} onClick=${() => run("redrive", {})}>${W.dead.redriveAll}</${Act}></header>
     <div class="scroll whole" tabindex="0" role="region" aria-label=${W.dead.title}><table class="plain">
       <thead><tr><th>${W.dead.source}</th><th>${W.dead.reason}</th><th>${W.column.contentType}</th><th class="num">${W.dead.number}</th><th>${W.dead.newest}</th><th>${W.dead.day}</th><th>${W.dead.examples}</th><th></th></tr></thead>
-      <tbody>${data.groups.map((/** @type {any} */ group) => html`<${Group} key=${group.source_queue_id + group.reason + group.content_type} name=${name} group=${group} manage=${manage} run=${run} />`)}</tbody>
+      <tbody>${data.groups.map((group) => html`<${Group} key=${group.source_queue_id + group.reason + group.content_type} name=${name} group=${group} manage=${manage} run=${run} />`)}</tbody>
     </table></div>
   </section>`;
 }
@@ -44,7 +44,7 @@ function Group({ name, group, manage, run }) {
     <td>${group.source_queue ? html`<a href=${to(["queues", group.source_queue])}><bdi>${group.source_queue}</bdi></a>` : W.dead.deleted}</td>
     <td>${W.reasons[group.reason] ?? group.reason}</td><td class="mono">${group.content_type}</td><td class="num">${count(group.count)}</td>
     <td><${Time} at=${group.newest_at} /></td><td><${Strip} hours=${group.hours} /></td>
-    <td><div class="tight">${group.examples.map((/** @type {any} */ one) => html`<a class="mono" href=${to(["messages", one.id], { queue: name, seq: String(one.seq) })}>${one.id.slice(0, 12)}</a>`)}</div></td>
+    <td><div class="tight">${group.examples.map((one) => html`<a class="mono" href=${to(["messages", one.id], { queue: name, seq: String(one.seq) })}>${one.id.slice(0, 12)}</a>`)}</div></td>
     <td><div class="row"><${Act} kind="small primary" barred=${manage} onClick=${() => run("redrive", where)}>${W.verbs.redrive}</${Act}>
       <a class="btn small" href=${to(["queues", name, "messages"], { reason: group.reason, source: where.source_queue })}>${W.dead.show}</a>
       <${Act} kind="small" barred=${manage} onClick=${() => run("remove", where)}>${W.verbs.discard}</${Act}></div></td>

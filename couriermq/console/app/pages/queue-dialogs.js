@@ -10,7 +10,7 @@ import { tell } from "../widgets/toast.js";
 import { W } from "../words.js";
 
 /** @param {(text: string) => void} set */
-const on = (set) => (/** @type {any} */ event) => set(event.target.value);
+const on = (set) => (event) => set(event.target.value);
 
 /** @param {{label: any, hint?: any, id: string, children: any}} props */
 export const Field = ({ label, hint, id, children }) => html`<div class="field"><label for=${id}>${label}</label>${children}${hint && html`<span class="hint">${hint}</span>`}</div>`;
@@ -28,7 +28,7 @@ export function CreateQueue() {
   };
   return html`<${FormDialog} title=${W.create.title} verb=${W.create.verb} act=${act}>
     <${Field} id="queue-name" label=${W.column.name}><input id="queue-name" required autocomplete="off" value=${name} onInput=${on(setName)} /></${Field}>
-    <label class="check"><input type="checkbox" checked=${fifo} onChange=${(/** @type {any} */ e) => setFifo(e.target.checked)} />${W.create.fifo}</label>
+    <label class="check"><input type="checkbox" checked=${fifo} onChange=${(e) => setFifo(e.target.checked)} />${W.create.fifo}</label>
     <div class="fields">
       <${Field} id="queue-attempts" label=${W.settings.max_attempts} hint=${W.create.attemptsHint}><input id="queue-attempts" type="number" min="1" value=${attempts} onInput=${on(setAttempts)} /></${Field}>
       <${Field} id="queue-dead" label=${W.settings.dead_letter_queue} hint=${W.create.deadHint}><${QueueInput} id="queue-dead" value=${dead} onInput=${setDead} /></${Field}>
@@ -41,7 +41,7 @@ export function QueueInput({ id, value, onInput, required }) {
   const [names, setNames] = useState(/** @type {string[]} */ ([]));
   useEffect(() => {
     const stop = new AbortController();
-    get(T("overview"), { find: value, limit: 20, spark: false }, stop.signal).then((found) => setNames(found.queues.map((/** @type {any} */ row) => row.name)), () => {});
+    get(T("overview"), { find: value, limit: 20, spark: false }, stop.signal).then((found) => setNames(found.queues.map((row) => row.name)), () => {});
     return () => stop.abort();
   }, [value]);
   return html`<input id=${id} list=${`${id}-list`} autocomplete="off" required=${required} value=${value} onInput=${on(onInput)} /><datalist id=${`${id}-list`}>${names.map((name) => html`<option value=${name} />`)}</datalist>`;
@@ -80,13 +80,13 @@ export function Send({ queue, exchange, from }) {
     attributes: Object.entries(from?.attributes ?? {}).map(([k, v]) => `${k}=${v}`).join("\n"), delay: "", group: from?.group ?? "", id: "",
   });
   const [many, setMany] = useState("1");
-  const set = (/** @type {string} */ name) => on((value) => setForm({ ...form, [name]: value }));
+  const set = (name) => on((value) => setForm({ ...form, [name]: value }));
   const act = async () => {
     const draft = draftOf(form);
     const path = exchange ? T("exchanges", exchange, "messages") : Q(queue, "messages");
     const number = Math.min(1000, Math.max(1, Number(many) || 1));
     const answer = await post(path, number === 1 ? draft : { messages: Array.from({ length: number }, () => draft) });
-    const failed = answer.results?.find((/** @type {any} */ one) => one.error);
+    const failed = answer.results?.find((one) => one.error);
     if (failed) throw new Error(failed.error.detail);
     tell(exchange ? W.send.published(answer.queue_count ?? number) : W.send.done(count(number)), number === 1 && !exchange ? { link: { href: to(["messages", answer.id], { queue }), text: W.send.open } } : {});
   };

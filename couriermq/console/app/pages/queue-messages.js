@@ -35,7 +35,7 @@ export function Tab({ name, queue, live }) {
   const key = JSON.stringify(query) + tenant.value + name;
   const [state, set] = useState(/** @type {any} */ ({ rows: null, next: null, looked: 0, error: null, busy: false }));
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
-  const load = async (/** @type {any} */ old, /** @type {AbortSignal | undefined} */ signal) => {
+  const load = async (old, signal) => {
     set({ ...old, busy: true });
     try {
       const page = await get(Q(name, "messages"), { ...query, limit: PAGE, preview_bytes: 256, after: old.next }, signal);
@@ -59,13 +59,13 @@ export function Tab({ name, queue, live }) {
   useEffect(() => {
     if (off || held.value || !state.rows || state.rows.length > PAGE || query.contains) return undefined;
     const stop = new AbortController();
-    get(Q(name, "messages"), { ...query, limit: PAGE, preview_bytes: 256 }, stop.signal).then((page) => set((/** @type {any} */ old) => ({ ...old, rows: page.messages, next: page.next, looked: page.looked_count ?? 0 })), () => {});
+    get(Q(name, "messages"), { ...query, limit: PAGE, preview_bytes: 256 }, stop.signal).then((page) => set((old) => ({ ...old, rows: page.messages, next: page.next, looked: page.looked_count ?? 0 })), () => {});
     return () => stop.abort();
   }, [changes]);
   if (off) return html`<${Failure} error=${off} />`;
   const rows = state.rows ?? [];
   const openSeq = chosen("seq");
-  const shown = rows.find((/** @type {any} */ row) => String(row.seq) === openSeq);
+  const shown = rows.find((row) => String(row.seq) === openSeq);
   const filtered = Object.values(filter()).some(Boolean);
   return html`
     <${Filters} />
@@ -75,9 +75,9 @@ export function Tab({ name, queue, live }) {
     <div class=${shown ? "split" : ""}>
       <div class="card">
         ${state.rows === null ? html`<${Loading} />` : rows.length === 0 ? html`<${Empty} title=${filtered ? W.messages.noMatch : W.messages.none} text=${filtered ? W.messages.looked(count(state.looked), total === null ? "" : count(total)) : W.messages.noneText} />` : html`
-        <${Table} label=${W.messages.title} columns=${columns(shown)} rows=${rows} keyOf=${(/** @type {any} */ row) => String(row.seq)} here=${openSeq} selected=${selected}
-          onSelect=${(/** @type {string} */ seq) => { const next = new Set(selected); if (!next.delete(seq)) next.add(seq); setSelected(next); }}
-          onOpen=${(/** @type {any} */ row) => choose({ seq: String(row.seq) === openSeq ? "" : String(row.seq) })} />`}
+        <${Table} label=${W.messages.title} columns=${columns(shown)} rows=${rows} keyOf=${(row) => String(row.seq)} here=${openSeq} selected=${selected}
+          onSelect=${(seq) => { const next = new Set(selected); if (!next.delete(seq)) next.add(seq); setSelected(next); }}
+          onOpen=${(row) => choose({ seq: String(row.seq) === openSeq ? "" : String(row.seq) })} />`}
         <div class="table-foot" role="status"><span>${W.messages.shown(count(rows.length))} · ${W.messages.looked(count(state.looked), total === null ? "" : count(total))}</span>
           ${state.next !== null && html`<button type="button" class="btn small" disabled=${state.busy} onClick=${() => void load(state, undefined)}>${state.busy ? W.working : W.messages.goOn}</button>`}</div>
       </div>
@@ -87,12 +87,12 @@ export function Tab({ name, queue, live }) {
 
 /** @param {any} narrow @returns {import("../widgets/table.js").Column[]} */
 const columns = (narrow) => [
-  { key: "id", label: "id", width: "minmax(110px, 1fr)", cell: (row) => html`<a class="mono" href=${to(["messages", row.id], { queue: chosenQueue(), seq: String(row.seq) })} onClick=${(/** @type {Event} */ e) => e.stopPropagation()}>${row.id}</a>` },
+  { key: "id", label: "id", width: "minmax(110px, 1fr)", cell: (row) => html`<a class="mono" href=${to(["messages", row.id], { queue: chosenQueue(), seq: String(row.seq) })} onClick=${(e) => e.stopPropagation()}>${row.id}</a>` },
   { key: "state", label: W.column.state, width: "86px", cell: (row) => html`<${State} state=${row.state} />` },
   { key: "sent", label: W.kinds.sent, width: "112px", cell: (row) => html`<${Time} at=${row.sent_at} />` },
   { key: "attempts", label: W.column.attempts, width: "70px", num: true, cell: (row) => count(row.attempts) },
   { key: "size", label: W.column.size, width: "70px", num: true, cell: (row) => bytes(row.size) },
-  ...(narrow ? [] : [{ key: "why", label: W.column.death, width: "130px", cell: (/** @type {any} */ row) => row.death ? html`<span class="bad">${W.reasons[row.death.reason] ?? row.death.reason}</span>` : html`<span class="soft">${W.none}</span>` }]),
+  ...(narrow ? [] : [{ key: "why", label: W.column.death, width: "130px", cell: (row) => row.death ? html`<span class="bad">${W.reasons[row.death.reason] ?? row.death.reason}</span>` : html`<span class="soft">${W.none}</span>` }]),
   { key: "body", label: W.body.title, width: "minmax(180px, 2fr)", cell: (row) => html`<bdi class="mono">${preview(row)}</bdi>` },
 ];
 const chosenQueue = () => decodeURIComponent(window.location.pathname.split("/queues/")[1]?.split("/")[0] ?? "");
@@ -108,7 +108,7 @@ function Filters() {
   return html`<div class="row">
     <${Find} value=${text} label=${W.messages.find} onInput=${setText} />
     <div class="chips" role="group" aria-label=${W.column.state}>${STATES.map((one) => html`<button type="button" class="chip" aria-pressed=${chosen("state") === one} onClick=${() => choose({ state: one, seq: "" })}>${one ? W.states[one] : W.all}</button>`)}</div>
-    <input class="attribute" aria-label=${W.messages.attribute} placeholder=${W.messages.attribute} style=${{ width: "190px" }} value=${chosen("attribute")} onChange=${(/** @type {any} */ e) => choose({ attribute: e.target.value, seq: "" })} />
+    <input class="attribute" aria-label=${W.messages.attribute} placeholder=${W.messages.attribute} style=${{ width: "190px" }} value=${chosen("attribute")} onChange=${(e) => choose({ attribute: e.target.value, seq: "" })} />
     <${Act} kind="small" pressed=${chosen("order") === "newest"} onClick=${() => choose({ order: chosen("order") === "newest" ? "" : "newest", seq: "" })}>${W.messages.newest}</${Act}>
     ${["id", "group", "reason", "source"].filter((one) => chosen(one)).map((one) => html`<button type="button" class="chip" aria-pressed="true" onClick=${() => choose({ [one]: "" })}>${one}: ${chosen(one)} ×</button>`)}
   </div>`;
@@ -121,7 +121,7 @@ function Bulk({ name, selected, filtered, rows, clear, done }) {
   const chosenRows = rows.filter((row) => selected.has(String(row.seq)));
   const condition = selected.size ? { seqs: chosenRows.map((row) => row.seq) } : where();
   const dead = rows.some((row) => row.death);
-  const run = (/** @type {string} */ verb) => open(Operate, { verb, queue: name, where: condition, ask: verb === "redrive" });
+  const run = (verb) => open(Operate, { verb, queue: name, where: condition, ask: verb === "redrive" });
   return html`<div class="row" role="group" aria-label=${W.bulk.label}><span class="soft">${selected.size ? W.bulk.selectedMessages(selected.size) : W.bulk.allMessages}</span>
     ${dead && html`<${Act} kind="small primary" barred=${off} onClick=${() => run("redrive")}>${W.verbs.redrive}</${Act}>`}
     ${["move", "resend", "remove"].map((verb) => html`<${Act} kind="small" barred=${off} onClick=${() => run(verb)}>${W.verbs[verb]}</${Act}>`)}

@@ -25,7 +25,7 @@ export function useQueueRow(name) {
     get(Q(name, "rates"), { seconds: KEPT }).then((series) => !ended && set((old) => ({ ...old, series })), (error) => !ended && set((old) => ({ ...old, error })));
     const stop = follow({ topics: "overview,rates", queue: [name], limit: 1 }, {
       snapshot: (data) => set((old) => ({ ...old, row: data.queues[0] ?? old.row, error: null })),
-      rates: (data) => set((old) => ({ ...old, row: data.queues[0] ? { ...old.row, ...data.queues[0] } : old.row, series: extended(old.series, data.series?.[name]) })),
+      rates: (data) => set((old) => ({ ...old, row: data.queues?.[0] ? { ...old.row, ...data.queues[0] } : old.row, series: extended(old.series, data.series?.[name]) })),
     });
     return () => ((ended = true), stop());
   }, [name, tenant.value, off]);
@@ -78,8 +78,8 @@ export function Tab({ name, queue, live }) {
 function Lifecycle({ row, queue }) {
   const per = row.per_second;
   const total = row.ready_count + row.delayed_count + row.leased_count;
-  const arrow = (/** @type {string} */ label, /** @type {number} */ value) => html`<span class="arrow"><span aria-hidden="true">→</span><span>${rate(value)}/s</span><span class="out">${label}</span></span>`;
-  const stage = (/** @type {string} */ state, /** @type {any} */ value, /** @type {any} */ more) => html`<div class=${`stage ${state}`}><span class="hint">${W.states[state]}</span><b>${value}</b><span class="hint">${more}</span></div>`;
+  const arrow = (label, value) => html`<span class="arrow"><span aria-hidden="true">→</span><span>${rate(value)}/s</span><span class="out">${label}</span></span>`;
+  const stage = (state, value, more) => html`<div class=${`stage ${state}`}><span class="hint">${W.states[state]}</span><b>${value}</b><span class="hint">${more}</span></div>`;
   return html`<div class="flowbar">
     ${arrow(W.kinds.sent, per.sent)}
     ${stage("delayed", count(row.delayed_count), W.now.delayed)}
@@ -106,14 +106,14 @@ function Rates({ name, series }) {
   const shown = range === "live" ? series : data;
   const lines = useMemo(() => (shown ? seriesOf(shown) : null), [shown]);
   if (!shown || !lines) return html`<${Loading} />`;
-  const times = shown.sent.map((/** @type {number} */ _, /** @type {number} */ i) => shown.from + i * shown.step_ms);
+  const times = shown.sent.map((_, i) => shown.from + i * shown.step_ms);
   return html`<${Chart} key=${range} label=${W.now.chartLabel(name)} times=${times} series=${lines} />`;
 }
 
 /** @param {any} shown @returns {import("../widgets/chart.js").Series[]} */
 function seriesOf(shown) {
   const seconds = shown.step_ms / SECOND;
-  const per = (/** @type {number[]} */ values) => values.map((value) => value / seconds);
+  const per = (values) => values.map((value) => value / seconds);
   return [
     { label: W.backlog, values: shown.backlog, mark: "mark-rest", area: true, axis: "b" },
     { label: W.perSecond.sent, values: per(shown.sent), mark: "mark-ready" },
@@ -125,7 +125,7 @@ function seriesOf(shown) {
 /** @param {{name: string}} props */
 export function Diagnosis({ name }) {
   const { data, error, reload } = useAnswer(Q(name, "diagnosis"), {}, 5 * SECOND);
-  const fix = (/** @type {any} */ one) => one.fix && html`<${Act} kind="small" barred=${barred("manage", name)} onClick=${() => open(Confirm, { title: one.fix.title, verb: W.diagnosis.apply,
+  const fix = (one) => one.fix && html`<${Act} kind="small" barred=${barred("manage", name)} onClick=${() => open(Confirm, { title: one.fix.title, verb: W.diagnosis.apply,
     text: html`${one.sentence}<pre class="code">${`${one.fix.method} ${one.fix.path}${one.fix.body ? `\n${JSON.stringify(one.fix.body, null, 2)}` : ""}`}</pre>`,
     act: async () => (await ask(one.fix.method, one.fix.path.replace(/^\//, ""), { body: one.fix.body ?? undefined }), tell(W.diagnosis.done), reload()) })}>${one.fix.title}</${Act}>`;
   return html`<section class="card"><header><h2>${W.diagnosis.title}</h2>${data && html`<span class="hint"><${Time} at=${data.at} /></span>`}</header>
@@ -140,7 +140,7 @@ function Waiting({ name }) {
   const { data } = useAnswer(Q(name, "receivers"), {}, 3 * SECOND);
   return html`<section class="card"><header><h2>${W.queueTabs.receivers}</h2><a class="btn small plain" href=${to(["queues", name, "receivers"])}>${W.all}</a></header>
     <ul class="list"><li><span class="grow">${W.receivers.waiting}</span><span class="num">${count(data?.waiting_count)}</span></li>
-      ${(data?.principals ?? []).slice(0, 4).map((/** @type {any} */ one) => html`<li key=${one.id}><span class="grow clip">${one.name ?? one.id}</span><span class="soft num">${rate(one.received_per_second)}/s</span><span class="num">${W.receivers.holds(short(one.leased_count))}</span></li>`)}</ul>
+      ${(data?.principals ?? []).slice(0, 4).map((one) => html`<li key=${one.id}><span class="grow clip">${one.name ?? one.id}</span><span class="soft num">${rate(one.received_per_second)}/s</span><span class="num">${W.receivers.holds(short(one.leased_count))}</span></li>`)}</ul>
   </section>`;
 }
 

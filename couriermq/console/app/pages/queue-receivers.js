@@ -17,10 +17,10 @@ export function Tab({ name, queue }) {
   if (!data) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   return html`
     <section class="card"><header><h2>${W.receivers.title}</h2><span class="soft">${W.receivers.waiting}: ${count(data.waiting_count)}</span></header>
-      ${data.principals.length === 0 ? html`<${Empty} title=${W.receivers.none} text=${W.receivers.noneText} />` : html`<${Table} whole=${true} label=${W.receivers.title} rows=${data.principals} keyOf=${(/** @type {any} */ one) => one.id} columns=${PRINCIPALS} />`}
+      ${data.principals.length === 0 ? html`<${Empty} title=${W.receivers.none} text=${W.receivers.noneText} />` : html`<${Table} whole=${true} label=${W.receivers.title} rows=${data.principals} keyOf=${(one) => one.id} columns=${PRINCIPALS} />`}
     </section>
     <section class="card"><header><div><h2>${W.receivers.leases}</h2><p class="hint">${W.receivers.leasesText}</p></div></header>
-      ${data.leases.length === 0 ? html`<${Empty} title=${W.receivers.noLeases} />` : html`<${Table} whole=${true} label=${W.receivers.leases} rows=${data.leases} keyOf=${(/** @type {any} */ one) => String(one.seq)} columns=${leases(name)} />
+      ${data.leases.length === 0 ? html`<${Empty} title=${W.receivers.noLeases} />` : html`<${Table} whole=${true} label=${W.receivers.leases} rows=${data.leases} keyOf=${(one) => String(one.seq)} columns=${leases(name)} />
         <div class="table-foot">${data.leased_count > data.leases.length ? W.receivers.more(count(data.leased_count)) : ""} ${W.receivers.noEnd}</div>`}
     </section>`;
 }

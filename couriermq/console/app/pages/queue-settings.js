@@ -1,6 +1,6 @@
 // Settings as a form made from the API's own description, with the history of changes and a way back.
 import { html, useEffect, useState } from "../view.js";
-import { patch, Q, V } from "../api.js";
+import { patch, Q, T, V } from "../api.js";
 import { SERVER, go, tenant, to } from "../router.js";
 import { barred } from "../store.js";
 import { useAnswer } from "../load.js";
@@ -42,7 +42,7 @@ export function Tab({ name, queue, reload }) {
   const changes = Object.fromEntries(Object.entries(draft).filter(([key, value]) => value !== queue.settings[key]));
   const renamed = newName !== name;
   const dirty = Object.keys(changes).length > 0 || renamed;
-  const save = async (/** @type {Event} */ event) => {
+  const save = async (event) => {
     event.preventDefault();
     setError(null);
     try {
@@ -59,8 +59,8 @@ export function Tab({ name, queue, reload }) {
     <form class="card" onSubmit=${save}><header><h2>${W.settingsPage.title}</h2></header>
       <div class="pad stack">
         <div class="fields">
-          <div class="field"><label for="setting-name">${W.settingsPage.rename}</label><input id="setting-name" value=${newName} disabled=${off !== ""} onInput=${(/** @type {any} */ e) => setNewName(e.target.value)} /></div>
-          ${fields.map((key) => html`<${Setting} key=${key} name=${key} schemas=${schemas} off=${off !== ""} value=${key in draft ? draft[key] : queue.settings[key]} set=${(/** @type {any} */ value) => setDraft({ ...draft, [key]: value })} error=${error?.field?.endsWith(key) ? error : null} />`)}
+          <div class="field"><label for="setting-name">${W.settingsPage.rename}</label><input id="setting-name" value=${newName} disabled=${off !== ""} onInput=${(e) => setNewName(e.target.value)} /></div>
+          ${fields.map((key) => html`<${Setting} key=${key} name=${key} schemas=${schemas} off=${off !== ""} value=${key in draft ? draft[key] : queue.settings[key]} set=${(value) => setDraft({ ...draft, [key]: value })} error=${error?.field?.endsWith(key) ? error : null} />`)}
         </div>
         ${error && html`<${Failure} error=${error} />`}
         <div class="row">${off ? html`<${Act} barred=${off} onClick=${() => {}}>${W.settingsPage.save}</${Act}>` : html`<button class="btn primary" disabled=${!dirty}>${dirty ? W.settingsPage.save : W.settingsPage.nothing}</button>`}
@@ -78,8 +78,8 @@ const resolved = (schema, schemas) => (schema.$ref ? schemas[schema.$ref.split("
 function Setting({ name, schemas, value, set, off, error }) {
   const given = schemas.SomeSettings.properties[name];
   const options = given.anyOf ?? [given];
-  const schema = resolved(options.find((/** @type {any} */ one) => one.type !== "null") ?? given, schemas);
-  const nullable = options.some((/** @type {any} */ one) => one.type === "null");
+  const schema = resolved(options.find((one) => one.type !== "null") ?? given, schemas);
+  const nullable = options.some((one) => one.type === "null");
   const standard = schemas.QueueSettings.properties[name]?.default;
   const id = `setting-${name}`;
   const changed = standard !== undefined && value !== standard;
@@ -90,18 +90,18 @@ function Setting({ name, schemas, value, set, off, error }) {
 
 /** @param {{id: string, name: string, schema: any, nullable: boolean, value: any, set: (value: any) => void, off: boolean}} props */
 function Control({ id, name, schema, nullable, value, set, off }) {
-  if (schema.type === "boolean") return html`<label class="check"><input id=${id} type="checkbox" disabled=${off} checked=${value} onChange=${(/** @type {any} */ e) => set(e.target.checked)} />${value ? W.settingsPage.on : W.settingsPage.off}</label>`;
-  if (schema.enum) return html`<select id=${id} disabled=${off} onChange=${(/** @type {any} */ e) => set(e.target.value)}>${schema.enum.map((/** @type {string} */ one) => html`<option value=${one} selected=${one === value}>${one}</option>`)}</select>`;
-  if (name === "dead_letter_queue") return off ? html`<input id=${id} disabled value=${value ?? ""} />` : html`<${QueueInput} id=${id} value=${value ?? ""} onInput=${(/** @type {string} */ text) => set(text || null)} />`;
+  if (schema.type === "boolean") return html`<label class="check"><input id=${id} type="checkbox" disabled=${off} checked=${value} onChange=${(e) => set(e.target.checked)} />${value ? W.settingsPage.on : W.settingsPage.off}</label>`;
+  if (schema.enum) return html`<select id=${id} disabled=${off} onChange=${(e) => set(e.target.value)}>${schema.enum.map((one) => html`<option value=${one} selected=${one === value}>${one}</option>`)}</select>`;
+  if (name === "dead_letter_queue") return off ? html`<input id=${id} disabled value=${value ?? ""} />` : html`<${QueueInput} id=${id} value=${value ?? ""} onInput=${(text) => set(text || null)} />`;
   if (name.endsWith("_ms")) return html`<${Duration} id=${id} value=${value} set=${set} off=${off} />`;
-  return html`<input id=${id} type="number" disabled=${off} min=${schema.minimum} max=${schema.maximum} required=${!nullable} value=${value ?? ""} onInput=${(/** @type {any} */ e) => set(e.target.value === "" ? null : Number(e.target.value))} />`;
+  return html`<input id=${id} type="number" disabled=${off} min=${schema.minimum} max=${schema.maximum} required=${!nullable} value=${value ?? ""} onInput=${(e) => set(e.target.value === "" ? null : Number(e.target.value))} />`;
 }
 
 /** A number with its unit. @param {{id: string, value: number, set: (value: number) => void, off: boolean}} props */
 function Duration({ id, value, set, off }) {
   const [unit, setUnit] = useState(() => UNITS.find((one) => value >= one && value % one === 0) ?? 1000);
-  return html`<div class="unit"><input id=${id} type="number" min="0" step="any" required disabled=${off} value=${value / unit} onInput=${(/** @type {any} */ e) => e.target.value !== "" && set(Math.round(Number(e.target.value) * unit))} />
-    <select aria-label=${`${id} unit`} disabled=${off} onChange=${(/** @type {any} */ e) => setUnit(Number(e.target.value))}>${[...UNITS].reverse().map((one) => html`<option value=${one} selected=${one === unit}>${W.settingsPage.units[String(one)]}</option>`)}</select></div>`;
+  return html`<div class="unit"><input id=${id} type="number" min="0" step="any" required disabled=${off} value=${value / unit} onInput=${(e) => e.target.value !== "" && set(Math.round(Number(e.target.value) * unit))} />
+    <select aria-label=${`${id} unit`} disabled=${off} onChange=${(e) => setUnit(Number(e.target.value))}>${[...UNITS].reverse().map((one) => html`<option value=${one} selected=${one === unit}>${W.settingsPage.units[String(one)]}</option>`)}</select></div>`;
 }
 
 /** @param {string} name @param {any} value */
@@ -127,9 +127,12 @@ export function historyOf(events) {
 function History({ queue, name, off, reload }) {
   const query = { tenant: isRoot() ? tenant.value : "", queue: queue.id, kind: ["queue_added", "queue_changed"], order: "newest", limit: 100 };
   const { data, error, reload: again } = useAnswer(V("journal", "events"), query, 4000);
+  const { data: queues } = useAnswer(T("queues"), { limit: 1000 });
+  const names = new Map((queues?.queues ?? []).map((one) => [one.id, one.name]));
+  const told = (key, value) => (key === "dead_letter_queue" && names.has(value) ? names.get(value) : shown(key, value));
   const changes = historyOf([...(data?.events ?? [])].sort((a, b) => a.at - b.at));
-  const undo = async (/** @type {any} */ change) => {
-    const settings = Object.fromEntries(change.keys.map((/** @type {string} */ key) => [key, change.before[key]]));
+  const undo = async (change) => {
+    const settings = Object.fromEntries(change.keys.map((key) => [key, change.before[key]]));
     await attempt(() => patch(Q(name), { settings }), W.settingsPage.undone);
     reload();
     again();
@@ -138,7 +141,7 @@ function History({ queue, name, off, reload }) {
     ${error && html`<div class="pad"><${Failure} error=${error} /></div>`}
     ${data && !changes.length && html`<${Empty} title=${W.settingsPage.noHistory} />`}
     <ul class="list">${changes.map((change) => html`<li key=${String(change.event.offset)}><div class="grow tight">
-      ${change.keys.map((key) => html`<span>${W.settingsPage.historyText(W.settings[key] ?? key, shown(key, change.before[key]), shown(key, change.after[key]))}</span>`)}
+      ${change.keys.map((key) => html`<span>${W.settingsPage.historyText(W.settings[key] ?? key, told(key, change.before[key]), told(key, change.after[key]))}</span>`)}
       <span class="hint">${W.by(change.event.principal)} · <${Time} at=${change.event.at} /></span></div>
       <${Act} kind="small" barred=${off} onClick=${() => undo(change)}>${W.settingsPage.undo}</${Act}></li>`)}</ul>
   </section>`;

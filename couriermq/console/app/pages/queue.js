@@ -33,7 +33,7 @@ function Queue({ name, tab }) {
   const { data: queue, error, reload } = useAnswer(Q(name), {}, 5000);
   const live = useQueueRow(name);
   const row = live.row;
-  const off = (/** @type {string | string[]} */ action) => barred(action, name, queue?.id);
+  const off = (action) => barred(action, name, queue?.id);
   useEffect(() => {
     if (TABS[tab] && !loaded.value[tab]) void TABS[tab]().then(({ Tab }) => (loaded.value = { ...loaded.value, [tab]: Tab }));
   }, [tab]);

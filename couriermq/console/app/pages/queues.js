@@ -42,18 +42,18 @@ function useRows({ find, sort, order }) {
   const busy = useRef(false);
   const key = [tenant.value, find, sort, order].join("\n");
   useEffect(() => follow({ topics: "overview", find, sort, order, limit: PAGE }, {
-    snapshot: (data) => set((/** @type {any} */ old) => ({ rows: merged(data.queues, old.key === key ? old.rows : null), matched: data.matched_count, totals: data.totals, error: null, next: old.key === key && old.rows?.length > PAGE ? old.next : data.next, key })),
-    rates: (data) => set((/** @type {any} */ old) => ({ ...old, rows: changed(old.rows, data.queues) })),
+    snapshot: (data) => set((old) => ({ rows: merged(data.queues, old.key === key ? old.rows : null), matched: data.matched_count, totals: data.totals, error: null, next: old.key === key && old.rows?.length > PAGE ? old.next : data.next, key })),
+    rates: (data) => set((old) => ({ ...old, rows: changed(old.rows, data.queues ?? []) })),
   }), [key]);
   const more = async () => {
     if (busy.current || state.next === null) return;
     busy.current = true;
     try {
       const data = await get(T("overview"), { find, sort, order, limit: PAGE, skip: state.next });
-      const known = new Set(state.rows.map((/** @type {any} */ row) => row.id));
-      set((/** @type {any} */ old) => ({ ...old, rows: [...old.rows, ...data.queues.filter((/** @type {any} */ row) => !known.has(row.id))], next: data.next }));
+      const known = new Set(state.rows.map((row) => row.id));
+      set((old) => ({ ...old, rows: [...old.rows, ...data.queues.filter((row) => !known.has(row.id))], next: data.next }));
     } catch (error) {
-      set((/** @type {any} */ old) => ({ ...old, error }));
+      set((old) => ({ ...old, error }));
     }
     busy.current = false;
   };
@@ -77,8 +77,8 @@ export function Page() {
   const find = chosen("find"), sort = chosen("sort", "name"), order = chosen("order", "asc");
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const { rows, matched, error, more } = useRows({ find, sort, order });
-  const onSort = (/** @type {string} */ key) => choose({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : key === "name" || key === "oldest" ? "asc" : "desc" });
-  const onSelect = (/** @type {string} */ name) => {
+  const onSort = (key) => choose({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : key === "name" || key === "oldest" ? "asc" : "desc" });
+  const onSelect = (name) => {
     const next = new Set(selected);
     if (!next.delete(name)) next.add(name);
     setSelected(next);
@@ -87,12 +87,12 @@ export function Page() {
     <${Head} title=${W.queues.title} text=${W.queues.text}
       actions=${html`<${Act} icon="plus" kind="primary" barred=${barred("manage")} onClick=${() => open(CreateQueue)}>${W.createQueue}</${Act}>`} />
     ${error && html`<${Failure} error=${error} />`}
-    <div class="row wide"><${Find} value=${find} label=${W.queues.find} onInput=${(/** @type {string} */ text) => choose({ find: text })} />
+    <div class="row wide"><${Find} value=${find} label=${W.queues.find} onInput=${(text) => choose({ find: text })} />
       <${Bulk} selected=${selected} find=${find} matched=${matched} clear=${() => setSelected(new Set())} /></div>
     <div class="card">
       ${rows === null ? html`<${Loading} />` : rows.length === 0 ? html`<${Empty} title=${find ? W.queues.nothing(find) : W.queues.none} text=${find ? "" : W.queues.noneText} />` : html`
-        <${Table} label=${W.queues.title} columns=${COLUMNS} rows=${rows} total=${matched} keyOf=${(/** @type {any} */ row) => row.name} sort=${sort} order=${order} onSort=${onSort}
-          href=${(/** @type {any} */ row) => to(["queues", row.name])} selected=${selected} onSelect=${onSelect} onEnd=${more} />
+        <${Table} label=${W.queues.title} columns=${COLUMNS} rows=${rows} total=${matched} keyOf=${(row) => row.name} sort=${sort} order=${order} onSort=${onSort}
+          href=${(row) => to(["queues", row.name])} selected=${selected} onSelect=${onSelect} onEnd=${more} />
         <div class="table-foot"><span>${W.queues.count(count(matched))}</span><${Legend} /></div>`}
     </div>`;
 }
@@ -104,7 +104,7 @@ function Bulk({ selected, find, matched, clear }) {
   const some = selected.size > 0;
   if (!some && !find) return null;
   const number = some ? selected.size : matched;
-  const act = (/** @type {"pause" | "resume" | "purge"} */ verb) => open(Confirm, {
+  const act = (verb) => open(Confirm, {
     title: W.bulk.title(W.verbs[verb], count(number)), verb: W.verbs[verb], text: verb === "purge" ? W.bulk.purge(count(number)) : W.bulk.text(W.verbs[verb], count(number)),
     act: async () => bulk(verb, some ? [...selected] : await allNames(find)).then(clear),
   });
@@ -120,7 +120,7 @@ async function allNames(find) {
   const names = [];
   for (let skip = 0; skip !== null; ) {
     const page = await get(T("overview"), { find, limit: 1000, skip, spark: false });
-    names.push(...page.queues.map((/** @type {any} */ row) => row.name));
+    names.push(...page.queues.map((row) => row.name));
     skip = page.next;
   }
   return names;

@@ -10,7 +10,7 @@ export function Page() {
   const [token, setToken] = useState("");
   const [error, setError] = useState(/** @type {any} */ (null));
   const [busy, setBusy] = useState(false);
-  const submit = async (/** @type {Event} */ event) => {
+  const submit = async (event) => {
     event.preventDefault();
     setBusy(true);
     try {
@@ -24,7 +24,7 @@ export function Page() {
     <div class="row"><${Mark} /><h1>${W.signIn.title}</h1></div>
     <p class="soft">${W.signIn.text}</p>
     <div class="field"><label for="token">${W.signIn.token}</label>
-      <input id="token" type="password" autocomplete="current-password" required spellcheck=${false} value=${token} onInput=${(/** @type {any} */ e) => setToken(e.target.value)} /></div>
+      <input id="token" type="password" autocomplete="current-password" required spellcheck=${false} value=${token} onInput=${(e) => setToken(e.target.value)} /></div>
     ${error && html`<${Failure} error=${error} />`}
     <button class="btn primary" disabled=${busy}>${busy ? W.working : W.signIn.button}</button>
     <p class="hint">${W.signIn.hint} <code>courier console</code></p>

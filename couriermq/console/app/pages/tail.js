@@ -38,7 +38,7 @@ function useEvents(paused) {
     }, DRAW_MS);
     return () => clearInterval(timer);
   }, []);
-  const add = (/** @type {any} */ row) => {
+  const add = (row) => {
     buffer.current.push(row);
     if (buffer.current.length > KEPT) buffer.current.splice(0, buffer.current.length - KEPT);
   };
@@ -49,7 +49,7 @@ function useEvents(paused) {
     const at = Number(chosen("at"));
     return at ? play(at, Number(chosen("speed", "1")), add, setError) : watch(add, setError);
   }, [key]);
-  return { rows, waiting, error, clear: () => setRows([]), insert: (/** @type {any} */ gap, /** @type {any[]} */ found) => setRows((old) => old.flatMap((row) => (row === gap ? found : [row])).slice(0, KEPT)) };
+  return { rows, waiting, error, clear: () => setRows([]), insert: (gap, found) => setRows((old) => old.flatMap((row) => (row === gap ? found : [row])).slice(0, KEPT)) };
 }
 
 /** @param {(row: any) => void} add @param {(error: any) => void} setError */
@@ -90,9 +90,9 @@ export function Page() {
   const [pinned, setPinned] = useState(/** @type {any[]} */ ([]));
   const { rows, waiting, error, clear, insert } = useEvents(paused);
   const kinds = chosen("kind") ? chosen("kind").split(",") : [];
-  const toggle = (/** @type {string} */ kind) => choose({ kind: (kinds.includes(kind) ? kinds.filter((one) => one !== kind) : [...kinds, kind]).join(",") });
-  const pin = (/** @type {any} */ row) => setPinned((old) => (old.includes(row) ? old.filter((one) => one !== row) : [...old, row].slice(-20)));
-  const fill = async (/** @type {any} */ gap) => {
+  const toggle = (kind) => choose({ kind: (kinds.includes(kind) ? kinds.filter((one) => one !== kind) : [...kinds, kind]).join(",") });
+  const pin = (row) => setPinned((old) => (old.includes(row) ? old.filter((one) => one !== row) : [...old, row].slice(-20)));
+  const fill = async (gap) => {
     const own = isRoot() ? { tenant: tenant.value } : {};
     const page = await get(V("journal", "events"), { ...own, ...filter(), from: gap.from, to: gap.to, limit: 1000, arrivals: true, bodies: false });
     const rest = page.at_end || page.next === gap.to ? [] : [{ ...gap, from: page.next, count: Math.max(0, gap.count - page.events.length) }].filter((one) => one.count > 0);
@@ -104,7 +104,7 @@ export function Page() {
       <${Copy} text=${rows.filter((row) => row.kind !== "skipped").map(write).reverse().join("\n")} label=${W.tail.copy} /><${Act} kind="plain" onClick=${clear}>${W.tail.clear}</${Act}>`} />
     <div class="card pad stack">
       <div class="fields">
-        <div class="field"><label for="tail-queue">${W.tail.queue}</label><${QueueInput} id="tail-queue" value=${chosen("queue")} onInput=${(/** @type {string} */ queue) => choose({ queue })} /></div>
+        <div class="field"><label for="tail-queue">${W.tail.queue}</label><${QueueInput} id="tail-queue" value=${chosen("queue")} onInput=${(queue) => choose({ queue })} /></div>
         <${Later} id="tail-principal" label=${W.tail.principal} name="principal" /><${Later} id="tail-message" label=${W.tail.message} name="message" />
         <${Rewind} />
       </div>
@@ -120,14 +120,14 @@ export function Page() {
 }
 
 /** A field that is applied when it is left. @param {{id: string, label: string, name: string}} props */
-const Later = ({ id, label, name }) => html`<div class="field"><label for=${id}>${label}</label><input id=${id} value=${chosen(name)} onChange=${(/** @type {any} */ e) => choose({ [name]: e.target.value.trim() })} /></div>`;
+const Later = ({ id, label, name }) => html`<div class="field"><label for=${id}>${label}</label><input id=${id} value=${chosen(name)} onChange=${(e) => choose({ [name]: e.target.value.trim() })} /></div>`;
 
 function Rewind() {
   const at = Number(chosen("at"));
   const local = at ? new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 19) : "";
   return html`<div class="field"><label for="tail-at">${W.tail.rewind}</label><div class="row" style=${{ flexWrap: "nowrap" }}>
-    <input id="tail-at" type="datetime-local" step="1" value=${local} onChange=${(/** @type {any} */ e) => choose({ at: e.target.value ? new Date(e.target.value).getTime() : "" })} />
-    ${at > 0 && html`<select aria-label=${W.tail.speed} style=${{ width: "84px" }} value=${chosen("speed", "1")} onChange=${(/** @type {any} */ e) => choose({ speed: e.target.value })}>${["1", "10", "100"].map((speed) => html`<option value=${speed} selected=${chosen("speed", "1") === speed}>${speed}×</option>`)}</select>
+    <input id="tail-at" type="datetime-local" step="1" value=${local} onChange=${(e) => choose({ at: e.target.value ? new Date(e.target.value).getTime() : "" })} />
+    ${at > 0 && html`<select aria-label=${W.tail.speed} style=${{ width: "84px" }} value=${chosen("speed", "1")} onChange=${(e) => choose({ speed: e.target.value })}>${["1", "10", "100"].map((speed) => html`<option value=${speed} selected=${chosen("speed", "1") === speed}>${speed}×</option>`)}</select>
       <button type="button" class="btn" onClick=${() => choose({ at: "", speed: "" })}>${W.tail.now}</button>`}</div></div>`;
 }
 

@@ -54,7 +54,7 @@ function Tree({ name, value, depth }) {
 /** Children are made when it is opened: a tree may be deep. @param {{depth: number, summary: any, children: any}} props */
 function Fold({ depth, summary, children }) {
   const [isOpen, setOpen] = useState(depth < 3);
-  return html`<details open=${isOpen} onToggle=${(/** @type {any} */ e) => setOpen(e.currentTarget.open)}><summary>${summary}</summary>${isOpen && children()}</details>`;
+  return html`<details open=${isOpen} onToggle=${(e) => setOpen(e.currentTarget.open)}><summary>${summary}</summary>${isOpen && children()}</details>`;
 }
 
 /** @param {string | null} text @param {string | null} binary */

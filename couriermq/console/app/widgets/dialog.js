@@ -31,7 +31,7 @@ export function Frame({ title, wide, kind = "", children, label }) {
     };
   }, []);
   return html`<dialog ref=${ref} class=${`${wide ? "wide" : ""} ${kind}`} aria-label=${label ?? title} onClose=${close}
-      onClick=${(/** @type {MouseEvent} */ event) => event.target === ref.current && close()}>
+      onClick=${(event) => event.target === ref.current && close()}>
     ${!kind && html`<header><h2>${title}</h2>
       <button type="button" class="btn plain small" aria-label=${W.close} onClick=${close}><${Icon} name="close" /></button></header>`}
     ${children}
@@ -45,7 +45,7 @@ export function Frame({ title, wide, kind = "", children, label }) {
 export function FormDialog({ title, verb, danger, wide, disabled, act, children }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const [busy, setBusy] = useState(false);
-  const submit = async (/** @type {Event} */ event) => {
+  const submit = async (event) => {
     event.preventDefault();
     setBusy(true);
     try {
@@ -76,6 +76,6 @@ export function Confirm({ title, text, verb, type, act }) {
   return html`<${FormDialog} title=${title} verb=${verb} danger=${true} disabled=${type !== undefined && typed !== type} act=${act}>
     <p>${text}</p>
     ${type !== undefined && html`<div class="field"><label for="confirm-name">${W.typeToConfirm(type)}</label>
-      <input id="confirm-name" autocomplete="off" value=${typed} onInput=${(/** @type {any} */ e) => setTyped(e.target.value)} /></div>`}
+      <input id="confirm-name" autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></div>`}
   </${FormDialog}>`;
 }

@@ -52,7 +52,7 @@ function sort(columns, edges) {
   for (let round = 0; round < 2; round += 1)
     for (const column of columns) {
       const place = new Map(columns.flatMap((one) => one.map((id, i) => /** @type {[string, number]} */ ([id, i / Math.max(1, one.length)]))));
-      const mean = (/** @type {string} */ id) => {
+      const mean = (id) => {
         const near = edges.flatMap((edge) => (targetOf(edge) === id ? [edge.from] : edge.from === id ? [targetOf(edge)] : [])).map((one) => place.get(one) ?? 0);
         return near.length ? near.reduce((a, b) => a + b, 0) / near.length : (place.get(id) ?? 0);
       };

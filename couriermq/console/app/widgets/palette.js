@@ -21,12 +21,12 @@ export function Palette() {
   useEffect(() => {
     const stop = new AbortController();
     get(T("overview"), { find: name, limit: 8, spark: false, sort: "name" }, stop.signal).then(
-      (found) => setQueues(found.queues.map((/** @type {any} */ one) => one.name)), () => {});
+      (found) => setQueues(found.queues.map((one) => one.name)), () => {});
     return () => stop.abort();
   }, [name]);
   const choices = choicesFor(text, verb, queues);
-  const run = (/** @type {Choice | undefined} */ choice) => choice && (close(), go(choice.href));
-  const press = (/** @type {KeyboardEvent} */ event) => {
+  const run = (choice) => choice && (close(), go(choice.href));
+  const press = (event) => {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (step) setAt(Math.max(0, Math.min(choices.length - 1, at + step)));
     else if (event.key === "Enter") run(choices[at]);
@@ -37,7 +37,7 @@ export function Palette() {
   return html`<${Frame} title=${W.palette.title} kind="palette"><div>
     <input type="text" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant=${choices.length ? `palette-${at}` : undefined}
       aria-label=${W.palette.title} placeholder=${W.palette.hint} autocomplete="off" value=${text} onKeyDown=${press}
-      onInput=${(/** @type {any} */ e) => (setText(e.target.value), setAt(0))} />
+      onInput=${(e) => (setText(e.target.value), setAt(0))} />
     <ul id="palette-list" role="listbox" aria-label=${W.palette.title} ref=${list}>
       ${choices.map((choice, i) => html`<li key=${choice.href + choice.text} id=${`palette-${i}`} role="option" aria-selected=${i === at} onClick=${() => run(choice)} onMouseMove=${() => setAt(i)}>
         <${Icon} name=${choice.icon} /><bdi class="clip">${choice.text}</bdi><span>${choice.kind}</span></li>`)}
@@ -64,5 +64,5 @@ function choicesFor(text, verb, queues) {
 
 export const Keys = () => html`<${Frame} title=${W.keys.title}><div class="content">
   <dl class="kv">${W.keys.list.map(([key, text]) => html`<dt><kbd>${key}</kbd></dt><dd>${text}</dd>`)}</dl>
-  <label class="check"><input type="checkbox" checked=${prefs.keys.value} onChange=${(/** @type {any} */ e) => (prefs.keys.value = e.target.checked)} />${W.keys.on}</label>
+  <label class="check"><input type="checkbox" checked=${prefs.keys.value} onChange=${(e) => (prefs.keys.value = e.target.checked)} />${W.keys.on}</label>
 </div></${Frame}>`;

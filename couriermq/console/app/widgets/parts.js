@@ -72,7 +72,7 @@ export const Head = ({ title, text, actions }) => html`<div class="head">
 
 /** @param {{value: string, onInput: (text: string) => void, label: string}} props */
 export const Find = ({ value, onInput, label }) => html`<div class="find"><${Icon} name="search" />
-  <input type="search" data-find aria-label=${label} placeholder=${label} value=${value} onInput=${(/** @type {any} */ e) => onInput(e.target.value)} /></div>`;
+  <input type="search" data-find aria-label=${label} placeholder=${label} value=${value} onInput=${(e) => onInput(e.target.value)} /></div>`;
 
 /** Findings, worst first. @param {{findings: any[], actions?: (finding: any) => any}} props */
 export const Findings = ({ findings, actions }) => html`<ul class="list">

@@ -17,7 +17,7 @@ export function Spark({ spark }) {
   if (!spark) return null;
   const top = Math.max(1, ...spark.sent, ...spark.acked);
   const high = Math.max(1, ...(spark.backlog ?? []));
-  const sum = (/** @type {number[]} */ list) => short(list.reduce((a, b) => a + b, 0));
+  const sum = (list) => short(list.reduce((a, b) => a + b, 0));
   return html`<svg class="spark" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label=${W.sparkLabel(sum(spark.sent), sum(spark.acked))}>
     ${spark.backlog && html`<path class="backlog" d=${line(spark.backlog, high, true)} />`}
     <path class="sent" d=${line(spark.sent, top)} /><path class="acked" d=${line(spark.acked, top)} />

@@ -46,7 +46,7 @@ export function Table({ label, columns, rows, total, keyOf, sort, order, onSort,
     if (last >= rows.length && rows.length) onEnd?.();
   }, [last, rows.length]);
   useEffect(() => {
-    const press = (/** @type {KeyboardEvent} */ event) => {
+    const press = (event) => {
       const target = /** @type {HTMLElement} */ (event.target);
       if (!prefs.keys.value || isOpen() || event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
       if (event.key === "j" || event.key === "k") {
@@ -78,7 +78,7 @@ export function Table({ label, columns, rows, total, keyOf, sort, order, onSort,
           const key = keyOf(row);
           return html`<div key=${key} class=${`tr td ${cursor === first + i || here === key ? "here" : ""}`} role="row" aria-rowindex=${first + i + 2}
               aria-selected=${selected ? selected.has(key) : undefined} style=${grid} onClick=${onOpen && (() => onOpen(row))}>
-            ${onSelect && html`<span role="cell"><input type="checkbox" aria-label=${W.select(key)} checked=${selected?.has(key)} onClick=${(/** @type {Event} */ e) => e.stopPropagation()} onChange=${() => onSelect(key)} /></span>`}
+            ${onSelect && html`<span role="cell"><input type="checkbox" aria-label=${W.select(key)} checked=${selected?.has(key)} onClick=${(e) => e.stopPropagation()} onChange=${() => onSelect(key)} /></span>`}
             ${columns.map((column) => html`<span role="cell" class=${column.num ? "num" : ""}>${column.cell(row)}</span>`)}
           </div>`;
         })}

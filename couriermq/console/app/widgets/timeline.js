@@ -23,7 +23,7 @@ export function folded(instants) {
   const places = [0];
   for (const share of shares) places.push(places[places.length - 1] + (share / total) * 100);
   const folds = gaps.map((gap, i) => ({ gap, at: (places[i] + places[i + 1]) / 2, room: places[i + 1] - places[i] })).filter((one) => one.gap > longest);
-  const place = (/** @type {number} */ at) => {
+  const place = (at) => {
     const i = times.findIndex((time) => time >= at);
     if (i <= 0) return i === 0 ? 0 : 100;
     return places[i - 1] + ((at - times[i - 1]) / (times[i] - times[i - 1])) * (places[i] - places[i - 1]);
@@ -40,14 +40,14 @@ export function barsOf(events, live, end) {
   const bars = [];
   /** @type {Map<string, {kind: string, from: number, until?: number}>} */
   const current = new Map();
-  const close = (/** @type {string} */ lane, /** @type {number} */ at) => {
+  const close = (lane, at) => {
     const bar = current.get(lane);
     if (!bar) return;
     current.delete(lane);
     if (bar.kind === "delayed" && bar.until !== undefined && bar.until < at) bars.push({ lane, kind: "delayed", from: bar.from, to: bar.until }, { lane, kind: "waiting", from: bar.until, to: at });
     else bars.push({ lane, kind: bar.kind, from: bar.from, to: at });
   };
-  const wait = (/** @type {string} */ lane, /** @type {number} */ at, /** @type {number} */ delay) => current.set(lane, delay ? { kind: "delayed", from: at, until: at + delay } : { kind: "waiting", from: at });
+  const wait = (lane, at, delay) => current.set(lane, delay ? { kind: "delayed", from: at, until: at + delay } : { kind: "waiting", from: at });
   for (const event of events) {
     const lane = event.queue_id;
     if (event.kind === "extended" || event.kind === "published") continue;
@@ -63,17 +63,17 @@ export function barsOf(events, live, end) {
 /** @param {{data: any}} props */
 export function Timeline({ data }) {
   const live = data.message !== null;
-  const times = data.events.map((/** @type {any} */ event) => event.at);
+  const times = data.events.map((event) => event.at);
   const end = live ? Math.max(now.value, ...times) : Math.max(...times);
   const bars = barsOf(data.events, live, end);
   const { place, folds } = folded([...times, ...bars.map((bar) => bar.to), end]);
   return html`<div class="lanes" role="group" aria-label=${W.timeline.picture}>
-    ${data.lanes.map((/** @type {any} */ lane) => html`<div class="lane" key=${lane.queue_id}>
+    ${data.lanes.map((lane) => html`<div class="lane" key=${lane.queue_id}>
       <div class="tight"><bdi class="clip">${lane.listener ?? lane.queue}</bdi><span class="hint">${W.timeline.roles[lane.role]}</span></div>
       <div class="track">
         ${folds.map((fold) => html`<span class="fold" style=${{ left: `${fold.at}%` }}></span>`)}
         ${bars.filter((bar) => bar.lane === lane.queue_id).map((bar) => html`<i class=${bar.kind} title=${`${W.timeline[/** @type {"waiting"} */ (bar.kind)]} ${duration(bar.to - bar.from)}`} style=${{ left: `${place(bar.from)}%`, width: `${Math.max(0.3, place(bar.to) - place(bar.from))}%` }}></i>`)}
-        ${data.events.filter((/** @type {any} */ event) => event.queue_id === lane.queue_id).map((/** @type {any} */ event) => html`<a key=${String(event.offset)} href=${`#event-${event.offset}`} class=${MARKS[event.kind] ?? ""} style=${{ left: `${place(event.at)}%` }}
+        ${data.events.filter((event) => event.queue_id === lane.queue_id).map((event) => html`<a key=${String(event.offset)} href=${`#event-${event.offset}`} class=${MARKS[event.kind] ?? ""} style=${{ left: `${place(event.at)}%` }}
           title=${`${W.kinds[event.kind] ?? event.kind} ${clock(event.at, true)} ${detailText(event)}`} onClick=${jump}><span class="out">${W.kinds[event.kind] ?? event.kind}, ${clock(event.at)}</span></a>`)}
       </div>
     </div>`)}
