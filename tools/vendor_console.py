@@ -85,7 +85,7 @@ def _archive(package: Package, folder: Path) -> Path:
     command = ["npm", "pack", "--silent", "--json", f"{package.name}@{package.version}"]
     packed = json.loads(subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout)
     answer = packed[0] if isinstance(packed, list) else next(iter(packed.values()))
-    file = folder / answer["filename"]
+    file = folder / str(answer["filename"])
     found = "sha512-" + base64.b64encode(hashlib.sha512(file.read_bytes()).digest()).decode()
     if found != package.integrity:
         sys.exit(f"{package.name} {package.version} has integrity {found}, expected {package.integrity}")

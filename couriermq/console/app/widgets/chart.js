@@ -1,5 +1,5 @@
 // Lines over time, drawn as SVG, with a table for those who cannot see them.
-import { html, useEffect, useRef, useState } from "../view.js";
+import { html, useLayoutEffect, useRef, useState } from "../view.js";
 import { clock, count, rate, short } from "../format.js";
 import { W } from "../words.js";
 
@@ -33,8 +33,9 @@ export function Chart({ label, times, series, height = 230 }) {
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const [width, setWidth] = useState(640);
   const [at, setAt] = useState(/** @type {number | null} */ (null));
-  useEffect(() => {
-    const element = /** @type {HTMLDivElement} */ (box.current);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (!element) return undefined;
     const watch = new ResizeObserver(() => setWidth(Math.max(280, element.clientWidth)));
     watch.observe(element);
     return () => watch.disconnect();

@@ -1,0 +1,180 @@
+"""What operators do in the console, in Debian's Chromium against a real server."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.console.support import Console, Receiver
+from tests.support.server import ServerProcess
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_wrong_token_is_refused_with_a_sentence(page: Page, server: ServerProcess) -> None:
+    page.goto(f"{server.url}/console")
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+
+
+def test_signing_out_ends_the_session(console: Console) -> None:
+    console.click("Sign out")
+    expect(console.page.get_by_label("Token")).to_be_visible()
+    console.page.reload()
+    expect(console.page.get_by_label("Token")).to_be_visible()
+
+
+def test_no_script_can_read_the_session(console: Console) -> None:
+    assert console.page.evaluate("document.cookie") == ""
+    assert console.server.token not in console.page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
+
+
+def test_a_queue_is_created_and_a_message_sent_and_seen(console: Console) -> None:
+    page = console.page
+    console.open("queues").click("Create queue")
+    console.dialog.get_by_label("Name").fill("made-here")
+    console.dialog.get_by_role("button", name="Create").click()
+    expect(page).to_have_url(re.compile("/console/queues/made-here$"))
+    console.click("Send")
+    console.dialog.get_by_label("Body", exact=True).fill("hello from the page")
+    console.dialog.get_by_role("button", name="Send", exact=True).click()
+    console.say("1 message sent and on disk.")
+    page.get_by_role("link", name="Messages").click()
+    console.say("hello from the page")
+
+
+def test_a_message_that_others_send_is_seen_within_two_seconds(console: Console) -> None:
+    queue = console.queue()
+    console.open("queues", queue, "messages").say("No messages")
+    console.send(queue, body="sent elsewhere")
+    expect(console.page.get_by_text("sent elsewhere")).to_be_visible(timeout=2_000)
+
+
+def test_a_lease_is_shown_with_its_holder(console: Console) -> None:
+    queue = console.queue()
+    sent = console.send(queue)
+    made = console.call("POST", "/credentials", {"name": "billing"})
+    console.call(
+        "POST", f"/queues/{queue}/receive", {"lease_ms": 600_000}, headers={"Authorization": f"Bearer {made['secret']}"}
+    )
+    console.open("queues", queue, "receivers")
+    row = console.page.get_by_role("row").filter(has_text=sent["id"])
+    expect(row).to_contain_text("billing")
+
+
+def test_a_message_dies_and_is_redriven_with_one_button(console: Console) -> None:
+    dead, page = console.queue(), console.page
+    queue = console.queue(max_attempts=1, dead_letter_queue=dead)
+    sent = console.send(queue, body="poison")
+    [lease] = console.receive(queue)
+    console.call("POST", f"/queues/{queue}/release", {"receipt": lease["receipt"]})
+    console.open("queues", dead, "dead")
+    expect(page.get_by_role("row").filter(has_text=queue)).to_contain_text("Too many attempts")
+
+    console.open("messages", sent["id"], queue=dead)
+    lanes = page.get_by_role("group", name="Timeline of the message")
+    for text in (queue, dead, "Sent", "Received", "Dead"):
+        expect(lanes).to_contain_text(text)
+
+    console.open("queues", dead, "dead").click("Redrive all")
+    console.say("1 message matches.")
+    console.dialog.get_by_role("button", name="Redrive", exact=True).click()
+    console.say("1 message done.")
+    console.dialog.get_by_role("button", name="Close").last.click()
+    console.say("No dead letters")
+    assert [lease["message"]["id"] for lease in console.receive(queue)] == [sent["id"]]
+
+
+def test_a_purge_shows_how_far_it_is(console: Console) -> None:
+    queue = console.queue()
+    for _ in range(20):
+        console.call("POST", f"/queues/{queue}/messages", {"messages": [{"body": "x"}] * 1_000})
+    console.open("queues", queue).say("20,000")
+    console.click("Purge")
+    console.dialog.get_by_role("button", name="Purge", exact=True).click()
+    console.say(f"20,000 messages of {queue} removed.")
+    assert console.call("GET", f"/queues/{queue}/counters")["total_count"] == 0
+
+
+def test_the_tail_loses_nothing_when_the_server_is_killed(console: Console) -> None:
+    queue, page = console.queue(), console.page
+    console.open("tail", queue=queue).say("Waiting for events…")
+    expect(page.get_by_role("status").filter(has_text="shown")).to_be_visible()
+    first = console.send(queue)["id"]
+    console.say(first)
+    console.server.kill()
+    expect(page.get_by_role("alert")).to_be_visible()
+    console.server.come_back()
+    others = [console.send(queue)["id"] for _ in range(20)]
+    for one in (first, *others):
+        expect(page.get_by_role("log").get_by_text(one)).to_have_count(1)
+
+
+def test_a_failing_listener_shows_its_attempts_and_is_replayed(console: Console, receiver: Receiver) -> None:
+    queue, page = console.queue(), console.page
+    receiver.answer(500, b"the database is down")
+    console.call(
+        "POST", f"/queues/{queue}/listeners", {"name": "erp", "url": receiver.url, "settings": {"schedule_ms": [0]}}
+    )
+    sent = console.send(queue)
+    console.open("listeners").page.get_by_role("link", name="erp").click()
+    row = page.get_by_role("row").filter(has_text=sent["id"][:16]).first
+    expect(row).to_contain_text("500")
+    expect(row).to_contain_text("the database is down")
+    expect(page.get_by_role("row").filter(has_text="Dead")).to_have_count(1)
+    receiver.answer(200, b"thanks")
+    console.click("Replay missed")
+    console.dialog.get_by_role("button", name="Replay", exact=True).click()
+    expect(page.get_by_role("row").filter(has_text="Delivered")).to_have_count(1)
+
+
+def test_settings_are_changed_and_the_change_is_undone(console: Console) -> None:
+    queue, page = console.queue(), console.page
+    console.open("queues", queue, "settings")
+    page.get_by_label("Lease (visibility timeout, lock)").fill("5")
+    console.click("Save changes")
+    console.say("Lease (visibility timeout, lock): 30 s → 5 s")
+    console.click("Undo")
+    expect(page.get_by_label("Lease (visibility timeout, lock)")).to_have_value("30")
+    assert console.call("GET", f"/queues/{queue}")["settings"]["lease_ms"] == 30_000
+
+
+def test_a_rule_is_tried_without_sending(console: Console) -> None:
+    east, west = console.queue(), console.queue()
+    console.call("POST", "/exchanges", {"name": "regions"})
+    for queue, region in ((east, "east"), (west, "west")):
+        rule = {"attribute": "region", "type": "string", "matcher": "eq", "value": region}
+        console.call("PUT", f"/exchanges/regions/bindings/{queue}", {"rules": [rule]})
+    console.open("exchanges", "regions").page.get_by_label("Attributes").fill("region=east")
+    console.click("Test")
+    expect(console.page.get_by_role("listitem").filter(has_text="gets it")).to_contain_text(east)
+    expect(console.page.get_by_role("listitem").filter(has_text="refused by region eq")).to_contain_text(west)
+    assert console.call("GET", f"/queues/{east}/counters")["total_count"] == 0
+
+
+def test_what_a_credential_may_not_do_is_disabled_and_says_why(page: Page, server: ServerProcess) -> None:
+    root = Console(page, server)
+    queue = root.queue()
+    scope = {"action": "browse", "queues": [queue]}
+    made = root.call("POST", "/credentials", {"name": "reader", "scopes": [scope]})
+    console = root.sign_in(made["secret"]).open("queues", queue, "messages")
+    root.send(queue, body="readable")
+    console.open("queues", queue, "messages").say("readable")
+    for name, action in (("Send", "send"), ("Purge", "manage"), ("Pause", "manage")):
+        button = page.get_by_role("button", name=name, exact=True)
+        expect(button).to_be_disabled()
+        expect(button).to_have_accessible_description(f"Your credential lacks the scope {action}.")
+
+
+def test_a_page_is_found_by_typing(console: Console) -> None:
+    queue = console.queue("a-queue-to-find")
+    console.open("history")
+    console.page.keyboard.press("Control+k")
+    console.dialog.get_by_role("combobox").fill("to-find")
+    expect(console.dialog.get_by_role("option").first).to_contain_text(queue)
+    console.page.keyboard.press("Enter")
+    expect(console.page).to_have_url(re.compile(f"/queues/{queue}$"))
+    console.page.keyboard.press("g")
+    console.page.keyboard.press("t")
+    expect(console.page).to_have_url(re.compile("/tail$"))
