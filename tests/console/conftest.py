@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.console.support import Console, Receiver, receiving
 from tests.support.server import ServerProcess, start_server
@@ -17,6 +17,7 @@ PATIENCE_MS = 20_000
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
@@ -36,7 +37,7 @@ def page(browser: Browser) -> Iterator[Page]:
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("pageerror", lambda error: wrong.append(error.stack or str(error)))
     page.on("console", lambda line: wrong.append(line.text) if "Content Security Policy" in line.text else None)
     yield page
     context.close()

@@ -52,7 +52,8 @@ export function Chart({ label, times, series, height = 230 }) {
     times.forEach((time, i) => Math.abs(time - place) < Math.abs(times[near] - place) && (near = i));
     setAt(times.length ? near : null);
   };
-  const marks = Array.from({ length: Math.max(2, Math.floor(width / 130)) }, (_, i, all) => Math.round((i / (all.length - 1)) * (times.length - 1)));
+  const number = Math.max(2, Math.floor(width / 130));
+  const marks = Array.from({ length: number }, (_, i) => Math.round((i / (number - 1)) * (times.length - 1)));
   const ticks = Array.from({ length: TICKS + 1 }, (_, i) => i / TICKS);
   return html`<div class="tight">
     <div class="legend">${series.map((one) => html`<span><span class=${`swatch ${one.area ? "area" : ""}`} style=${{ background: `var(--${one.mark})` }}></span>${one.label}${at !== null && html` <b>${rate(one.values[at])}</b>`}</span>`)}${at !== null && html`<span>${clock(times[at])}</span>`}</div>
