@@ -83,9 +83,16 @@ $(VENV)/.nginx: $(BIN)/uv
 	@command -v ip >/dev/null || { apt-get update -qq && apt-get install -y -qq iproute2; }
 	@touch $@
 
+# What the tests of the console look with: Debian's browser, rules of accessibility, a checker of types.
+$(VENV)/.console: $(BIN)/uv tests/console/node/package-lock.json
+	@command -v npm >/dev/null || { apt-get update -qq && apt-get install -y -qq nodejs npm; }
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+	@cd tests/console/node && npm install --no-save --silent --no-audit --no-fund
+	@touch $@
+
 install: $(VENV)/.server ## Create .venv with the server and the CLI at .venv/bin/courier
 
-install-all: $(VENV)/.all $(VENV)/.client $(VENV)/.cfq $(VENV)/.node $(VENV)/.postgres $(VENV)/.java $(VENV)/.nginx ## Add every extra and the development tools
+install-all: $(VENV)/.all $(VENV)/.client $(VENV)/.cfq $(VENV)/.node $(VENV)/.console $(VENV)/.postgres $(VENV)/.java $(VENV)/.nginx ## Add every extra and the development tools
 
 run: install ## Start Courier on its embedded store in ./courier-data
 	@$(BIN)/courier serve
@@ -135,6 +142,9 @@ bench-check: install-all ## The same, and fail when a bar is missed
 bench-quick: $(VENV)/.all ## The hot rows on the embedded store within five minutes; fail when a bar is missed
 	@$(BIN)/python -m benchmarks --quick --check
 
+console-pictures: $(VENV)/.all $(VENV)/.console ## Take the pictures in docs/console/ from simulated data
+	@$(BIN)/python -m tools.picture_console docs/console
+
 dist: $(VENV)/.build ## Build the wheel and the sdist into dist/; one commit always gives the same bytes
 	@PYTHONPATH=$(abspath $(VENV)/build) $(BIN)/python tools/build_dist.py dist
 
@@ -165,4 +175,4 @@ clean: ## Remove what the other commands made (not your data)
 	@rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .hypothesis build dist node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help install install-all run pipeline cluster test check format soak fuzz bench bench-check bench-quick dist sbom audit lock clean
+.PHONY: help install install-all run pipeline cluster test check format soak fuzz bench bench-check bench-quick console-pictures dist sbom audit lock clean

@@ -62,7 +62,7 @@ export const W = {
   /** @type {Record<string, string>} */
   flags: { paused: "Paused", dead_letters: "Dead letters", listeners: "Listeners" },
   /** @type {Record<string, string>} */
-  reasons: { attempts: "Too many attempts", max_attempts: "Too many attempts", retention: "Too old", expired: "Too old", rejected: "Rejected" },
+  reasons: { "attempts exhausted": "Too many attempts", attempts: "Too many attempts", max_attempts: "Too many attempts", retention: "Too old", expired: "Too old", rejected: "Rejected" },
   /** @type {Record<string, [string, string]>} */
   terms: { lease: ["lease", "visibility timeout, lock"], listener: ["listener", "webhook"], dead: ["dead letters", "DLQ"] },
   perSecond: {
