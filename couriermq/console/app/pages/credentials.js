@@ -18,7 +18,7 @@ export function Page() {
   return html`<${Head} title=${W.credentials.title} text=${W.credentials.text} actions=${html`<${Act} kind="primary" icon="plus" barred=${off} onClick=${() => open(Create, { reload })}>${W.credentials.create}</${Act}>`} />
     ${(error || off) && html`<${Failure} error=${error ?? off} />`}
     ${!off && html`<div class="card">${!data ? html`<${Loading} />` : data.credentials.length === 0 ? html`<${Empty} title=${W.credentials.none} />` : html`<div class="scroll whole" tabindex="0" role="region" aria-label=${W.credentials.title}><table class="plain">
-      <thead><tr><th>${W.credentials.name}</th>${ACTIONS.map((one) => html`<th>${one}</th>`)}<th>${W.credentials.expires}</th><th class="num">${W.credentials.limit}</th><th>${W.listeners.state}</th><th></th></tr></thead>
+      <thead><tr><th>${W.credentials.name}</th>${ACTIONS.map((one) => html`<th>${one}</th>`)}<th>${W.credentials.expires}</th><th class="num">${W.credentials.limit}</th><th>${W.listeners.state}</th><th><span class="out">${W.credentials.actions}</span></th></tr></thead>
       <tbody>${data.credentials.map((one) => html`<${Row} key=${one.id} one=${one} reload=${reload} off=${off} />`)}</tbody></table></div>`}</div>`}`;
 }
 

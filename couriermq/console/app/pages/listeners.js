@@ -104,7 +104,7 @@ function Curve({ deliveries }) {
 function Attempts({ log, queue, off, replay }) {
   if (!log) return html`<${Loading} />`;
   if (!log.deliveries.length) return html`<${Empty} title=${W.listeners.noAttempts} />`;
-  return html`<div class="scroll whole" tabindex="0" role="region" aria-label=${W.listeners.attempts}><table class="plain"><thead><tr><th>${W.time}</th><th>${W.listeners.verdict}</th><th class="num">${W.listeners.status}</th><th class="num">${W.listeners.latency}</th><th>${W.timeline.title}</th><th class="num">${W.column.attempts}</th><th>${W.listeners.answer}</th><th></th></tr></thead>
+  return html`<div class="scroll whole" tabindex="0" role="region" aria-label=${W.listeners.attempts}><table class="plain"><thead><tr><th>${W.time}</th><th>${W.listeners.verdict}</th><th class="num">${W.listeners.status}</th><th class="num">${W.listeners.latency}</th><th>${W.timeline.title}</th><th class="num">${W.column.attempts}</th><th>${W.listeners.answer}</th><th><span class="out">${W.credentials.actions}</span></th></tr></thead>
     <tbody>${log.deliveries.map((one) => html`<tr key=${`${one.at}-${one.seq}-${one.attempt}`}>
       <td><${Time} at=${one.at} /></td><td><span class=${`badge ${one.verdict === "delivered" ? "good" : one.verdict === "retry" ? "warning" : "critical"}`}>${W.listeners.verdicts[one.verdict] ?? one.verdict}</span></td>
       <td class="num">${one.status ?? W.none}</td><td class="num">${duration(one.latency_ms)}</td><td><a class="mono" href=${to(["messages", one.message_id], { queue })}>${one.message_id.slice(0, 16)}</a></td><td class="num">${one.attempt}</td>

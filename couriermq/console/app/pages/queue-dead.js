@@ -31,7 +31,7 @@ export function Tab({ name, queue }) {
     <header><div><h2>${W.dead.title}</h2><p class="hint">${data.complete ? W.dead.all(count(data.total_count)) : W.dead.looked(count(data.looked_count), count(data.total_count))} ${W.dead.text}</p></div>
       <${Act} kind="primary" barred=${manage} onClick=${() => run("redrive", {})}>${W.dead.redriveAll}</${Act}></header>
     <div class="scroll whole" tabindex="0" role="region" aria-label=${W.dead.title}><table class="plain">
-      <thead><tr><th>${W.dead.source}</th><th>${W.dead.reason}</th><th>${W.column.contentType}</th><th class="num">${W.dead.number}</th><th>${W.dead.newest}</th><th>${W.dead.day}</th><th>${W.dead.examples}</th><th></th></tr></thead>
+      <thead><tr><th>${W.dead.source}</th><th>${W.dead.reason}</th><th>${W.column.contentType}</th><th class="num">${W.dead.number}</th><th>${W.dead.newest}</th><th>${W.dead.day}</th><th>${W.dead.examples}</th><th><span class="out">${W.credentials.actions}</span></th></tr></thead>
       <tbody>${data.groups.map((group) => html`<${Group} key=${group.source_queue_id + group.reason + group.content_type} name=${name} group=${group} manage=${manage} run=${run} />`)}</tbody>
     </table></div>
   </section>`;

@@ -21,16 +21,19 @@ export function Dialogs() {
 /** @param {{title: string, wide?: boolean, kind?: string, children: any, label?: string}} props */
 export function Frame({ title, wide, kind = "", children, label }) {
   const ref = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const shown = useRef(true);
   useEffect(() => {
     const dialog = ref.current;
     const before = document.activeElement;
     dialog?.showModal();
     return () => {
+      // The event of this close comes later, when another dialog may be open.
+      shown.current = false;
       dialog?.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);
-  return html`<dialog ref=${ref} class=${`${wide ? "wide" : ""} ${kind}`} aria-label=${label ?? title} onClose=${close}
+  return html`<dialog ref=${ref} class=${`${wide ? "wide" : ""} ${kind}`} aria-label=${label ?? title} onClose=${() => shown.current && close()}
       onClick=${(event) => event.target === ref.current && close()}>
     ${!kind && html`<header><h2>${title}</h2>
       <button type="button" class="btn plain small" aria-label=${W.close} onClick=${close}><${Icon} name="close" /></button></header>`}
