@@ -18,6 +18,6 @@ def test_every_script_agrees_with_its_types(tmp_path: Path, node_modules: Path) 
     shutil.copytree(APP, tmp_path / "app")
     shutil.copytree(TYPES, tmp_path / "vendor", ignore=shutil.ignore_patterns("tsconfig.json"))
     shutil.copy(TYPES / "tsconfig.json", tmp_path)
-    compiler = [node_modules / "typescript" / "bin" / "tsc", "-p", tmp_path]
+    compiler = [str(node_modules / "typescript" / "bin" / "tsc"), "-p", str(tmp_path)]
     checked = subprocess.run(["node", *compiler], capture_output=True, text=True, check=False)
     assert checked.stdout == ""

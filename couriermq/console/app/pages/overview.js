@@ -89,7 +89,7 @@ function Attention({ findings }) {
     <${Act} kind="small plain" label=${W.overview.acknowledgeLabel(one.sentence)} onClick=${() => (seen.value = { ...seen.value, [one.code + one.queue_id]: Date.now() })}>${W.overview.acknowledge}</${Act}>`;
   return html`<section class="card"><header><h2>${W.overview.attention}</h2>
       ${hidden > 0 && html`<${Act} kind="small plain" onClick=${() => (seen.value = {})}>${W.overview.showSeen(hidden)}</${Act}>`}</header>
-    ${findings === null ? html`<${Loading} />` : fresh.length ? html`<${Findings} findings=${fresh.slice(0, 30)} actions=${actions} />` : html`<${Empty} title=${W.overview.calm} text=${W.overview.calmText} />`}
+    ${findings === null ? html`<${Loading} />` : fresh.length ? html`<${Findings} findings=${fresh.slice(0, 30)} named=${true} actions=${actions} />` : html`<${Empty} title=${W.overview.calm} text=${W.overview.calmText} />`}
   </section>`;
 }
 

@@ -74,11 +74,11 @@ export const Head = ({ title, text, actions }) => html`<div class="head">
 export const Find = ({ value, onInput, label }) => html`<div class="find"><${Icon} name="search" />
   <input type="search" data-find aria-label=${label} placeholder=${label} value=${value} onInput=${(e) => onInput(e.target.value)} /></div>`;
 
-/** Findings, worst first. @param {{findings: any[], actions?: (finding: any) => any}} props */
-export const Findings = ({ findings, actions }) => html`<ul class="list">
+/** Findings, worst first. @param {{findings: any[], actions?: (finding: any) => any, named?: boolean}} props */
+export const Findings = ({ findings, actions, named }) => html`<ul class="list">
   ${findings.map((one) => html`<li class="finding" key=${one.code + one.queue_id}>
     <span class=${`sign ${one.level}`} title=${W.levels[one.level]}><span aria-hidden="true">${W.levelSigns[one.level]}</span><span class="out">${W.levels[one.level]}: </span></span>
-    <div class="grow tight"><p>${one.sentence}</p>
+    <div class="grow tight"><p>${named && one.queue && html`<strong><bdi>${one.queue}</bdi></strong> `}${one.sentence}</p>
       ${Object.keys(one.evidence ?? {}).length > 0 && html`<span class="hint mono">${Object.entries(one.evidence).map(([k, v]) => evidence(k, v)).join(" · ")}</span>`}</div>
     <div class="row">${actions?.(one)}</div>
   </li>`)}
@@ -87,7 +87,7 @@ export const Findings = ({ findings, actions }) => html`<ul class="list">
 /** @param {string} name @param {any} value */
 function evidence(name, value) {
   if (typeof value === "number" && name.endsWith("_ms")) return `${name.slice(0, -3)} ${duration(value)}`;
-  if (typeof value === "number" && name.endsWith("_at")) return `${name.slice(0, -3)} ${instant(value)}`;
+  if (typeof value === "number" && /_(at|since)$/.test(name)) return `${name.replace(/_at$/, "")} ${instant(value)}`;
   return `${name.replace(/_count$/, "")} ${value}`;
 }
 
