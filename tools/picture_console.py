@@ -85,6 +85,7 @@ def take(made: Made, message: str, target: Path, page: Page) -> None:
         expect(page.locator("main h1")).to_be_visible()
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         if name == "tail":
+            expect(page.get_by_text("Waiting for events…")).to_be_visible()
             made.call("POST", "/queues/orders/messages", {"messages": [{"body": "x"}] * 12})
             expect(page.locator(".event").first).to_be_visible()
         page.screenshot(path=target / f"{name}.png")

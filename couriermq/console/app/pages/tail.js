@@ -23,6 +23,7 @@ function useEvents(paused) {
   const [rows, setRows] = useState(/** @type {any[]} */ ([]));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [waiting, setWaiting] = useState(0);
+  const [open, setOpen] = useState(false);
   const buffer = useRef(/** @type {any[]} */ ([]));
   const still = useRef(paused);
   still.current = paused;
@@ -46,16 +47,17 @@ function useEvents(paused) {
     buffer.current = [];
     setRows([]);
     setError(null);
+    setOpen(false);
     const at = Number(chosen("at"));
-    return at ? play(at, Number(chosen("speed", "1")), add, setError) : watch(add, setError);
+    return at ? play(at, Number(chosen("speed", "1")), add, setError) : watch(add, setError, () => setOpen(true));
   }, [key]);
-  return { rows, waiting, error, clear: () => setRows([]), insert: (gap, found) => setRows((old) => old.flatMap((row) => (row === gap ? found : [row])).slice(0, KEPT)) };
+  return { rows, waiting, error, open, clear: () => setRows([]), insert: (gap, found) => setRows((old) => old.flatMap((row) => (row === gap ? found : [row])).slice(0, KEPT)) };
 }
 
-/** @param {(row: any) => void} add @param {(error: any) => void} setError */
-function watch(add, setError) {
+/** @param {(row: any) => void} add @param {(error: any) => void} setError @param {() => void} opened */
+function watch(add, setError, opened) {
   return follow({ topics: "events", ...filter() }, {
-    event: add, skipped: (data, id) => add({ ...data, kind: "skipped", offset: id }),
+    open: opened, event: add, skipped: (data, id) => add({ ...data, kind: "skipped", offset: id }),
     gone: (data) => data.reason === "trimmed" && setError(W.tail.trimmed),
   }, true);
 }
@@ -88,7 +90,7 @@ function play(at, speed, add, setError) {
 export function Page() {
   const [paused, setPaused] = useState(false);
   const [pinned, setPinned] = useState(/** @type {any[]} */ ([]));
-  const { rows, waiting, error, clear, insert } = useEvents(paused);
+  const { rows, waiting, error, open, clear, insert } = useEvents(paused);
   const kinds = chosen("kind") ? chosen("kind").split(",") : [];
   const toggle = (kind) => choose({ kind: (kinds.includes(kind) ? kinds.filter((one) => one !== kind) : [...kinds, kind]).join(",") });
   const pin = (row) => setPinned((old) => (old.includes(row) ? old.filter((one) => one !== row) : [...old, row].slice(-20)));
@@ -113,7 +115,7 @@ export function Page() {
     ${error && html`<${Failure} error=${error} />`}
     ${pinned.length > 0 && html`<section class="card" aria-label=${W.tail.pinned}><div class="events">${pinned.map((row) => html`<${Row} key=${String(row.offset)} row=${row} pinned=${true} pin=${pin} />`)}</div></section>`}
     <section class="card" aria-label=${W.tail.title}>
-      ${rows.length === 0 ? html`<${Empty} title=${W.tail.waiting} />` : html`<div class="events scroll" tabindex="0" role="log" aria-live="off" aria-label=${W.tail.title}>
+      ${rows.length === 0 ? html`<${Empty} title=${open || chosen("at") ? W.tail.waiting : W.loading} />` : html`<div class="events scroll" tabindex="0" role="log" aria-live="off" aria-label=${W.tail.title}>
         ${rows.slice(0, DRAWN).map((row) => row.kind === "skipped" ? html`<div key=${`skipped-${row.offset}`} class="event skipped">${W.tail.skipped(count(row.count))} <button type="button" class="btn small plain" onClick=${() => void fill(row)}>${W.tail.showSkipped}</button></div>` : html`<${Row} key=${String(row.offset)} row=${row} pinned=${pinned.includes(row)} pin=${pin} />`)}</div>`}
       <div class="table-foot" role="status">${paused ? W.tail.held(count(waiting)) : chosen("at") ? W.tail.past(instant(Number(chosen("at")))) : ""} ${W.tail.kept(count(rows.length))}</div>
     </section>`;
