@@ -34,6 +34,9 @@ LONGEST_FIRST = (
     "spark/test_shards.py",
     "storage/test_byte_limits.py",
     "web/test_tls.py",
+    "console/test_accessibility.py",
+    "console/test_journeys.py",
+    "console/test_hostile.py",
 )
 """Below the folder of the tests. A file that is not here starts after these: that costs time and nothing else."""
 
