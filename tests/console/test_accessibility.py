@@ -49,6 +49,8 @@ def test_every_page_can_be_used_by_everybody(
     console.sign_in()
     for parts in pages(queue, dead, message):
         found["/".join(parts)] = violations(console.open(*parts), axe)
+        wide = console.page.evaluate("document.scrollingElement.scrollWidth")
+        assert wide <= width, f"{parts} must be scrolled sideways: it is {wide} pixels wide"
     console.page.goto(f"{server.url}/docs")
     expect(console.page.locator("main h1")).to_be_visible()
     found["docs"] = [one for one in violations(console, axe) if one[0] == "color-contrast"]
