@@ -28,6 +28,7 @@ from couriermq.clock import Clock, SystemClock
 from couriermq.config import Settings
 from couriermq.console import pages as console
 from couriermq.console.session import Sessions
+from couriermq.core.errors import Unavailable
 from couriermq.core.numbers import Numbering
 from couriermq.core.quotas import Quotas
 from couriermq.core.sharding import Shard
@@ -85,6 +86,8 @@ EXIT_DISK = 74
 PORT_FILE = "port"
 ARCHIVE = "archive"
 TOKEN_SAVE_MS = 60_000
+DATABASE_SECONDS = 60.0
+"""A node that starts before its database, or while that restarts, tries for so long to reach it."""
 
 log = logging.getLogger("couriermq.server")
 
@@ -231,7 +234,9 @@ def _store(settings: Settings, clock: Clock) -> "Engine":
     def connect(shard: Shard, seal_key: bytes) -> PostgresStore:
         return PostgresStore(shard.url, shard=shard.number, seal_key=seal_key, skew=skew())
 
-    return ShardedStore(PostgresStore(settings.store, skew=skew()), connect, clock)
+    home = PostgresStore(settings.store, skew=skew())
+    home.patience_seconds = DATABASE_SECONDS
+    return ShardedStore(home, connect, clock)
 
 
 def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock, store: "Engine") -> Deliveries:
@@ -426,7 +431,7 @@ async def _serve(settings: Settings, tracing: "Tracing | None") -> None:
                 node.failing.add_done_callback(partial(_stop_after_failure, server))
                 await server.serve(listener)
                 (settings.data / PORT_FILE).unlink(missing_ok=True)
-        except CannotOpen as error:
+        except (CannotOpen, Unavailable) as error:
             raise CannotStart(str(error), EXIT_STORE) from error
     if node.failing.done():
         raise CannotGoOn(node.failing.result())

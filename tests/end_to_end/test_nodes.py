@@ -1,13 +1,14 @@
 """Several real servers on one PostgreSQL: whichever is asked, the answer is the same."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import requests
 
 from tests.support.eventually import eventually_sync
-from tests.support.postgres import shared_cluster
+from tests.support.postgres import Cluster, shared_cluster
 from tests.support.server import ServerProcess, start_server
 
 pytestmark = pytest.mark.slow
@@ -73,3 +74,29 @@ def test_a_node_that_is_killed_costs_nothing_but_its_connections(nodes: tuple[Se
 
     eventually_sync(drain)  # the two that the dead node had leased come back at their time
     assert len(set(taken)) == 5
+
+
+def test_a_node_that_starts_before_its_database_serves_once_that_is_there(tmp_path: Path) -> None:
+    cluster = Cluster()
+    try:
+        store = cluster.store_url(tmp_path)
+        cluster.stop()
+        (tmp_path / "data").mkdir()
+        node = ServerProcess(tmp_path / "data", {"store": store})
+        with ThreadPoolExecutor() as threads:
+            started = threads.submit(node.start)
+            eventually_sync(lambda: "cannot be opened yet" in node.output)
+            cluster.start()
+            started.result()
+        assert requests.get(f"{node.url}/readyz").status_code == 200
+        assert node.session.post(f"{node.url}{QUEUES}", json={"name": "orders"}).status_code == 201
+        cluster.stop()
+        unready = eventually_sync(lambda: requests.get(f"{node.url}/readyz"), lambda reply: reply.status_code == 503)
+        refused = node.session.post(f"{node.url}{ORDERS}/messages", json={"body": "x"})
+        assert refused.status_code == 503
+        for reply in (unready, refused):
+            assert "the database cannot be reached" in reply.text
+            assert cluster.folder.name not in reply.text
+        node.kill()
+    finally:
+        cluster.remove()

@@ -61,7 +61,7 @@ class ServerProcess:
     @property
     def output(self) -> str:
         """Everything that it has printed, over all its starts."""
-        return self._log.read_text()
+        return self._log.read_text() if self._log.exists() else ""
 
     @property
     def session(self) -> requests.Session:

@@ -15,6 +15,7 @@ from couriermq.core.shards import OUTBOX
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import commit_finding
 from couriermq.storage.postgres import bundles, held
+from couriermq.storage.postgres.failures import detail
 from couriermq.storage.postgres.link import Connection, connect
 from couriermq.storage.postgres.queries import BUNDLE, HELD
 from couriermq.storage.postgres.rows import Row
@@ -52,7 +53,7 @@ async def opened(url: str) -> AsyncIterator[Connection]:
     try:
         connection = await connect(url)
     except psycopg.Error as error:
-        raise CannotOpen(f"the database cannot be opened: {str(error).strip().splitlines()[0]}") from error
+        raise CannotOpen(f"the database cannot be opened: {detail(error, url)}") from error
     try:
         found = await (await connection.execute("SELECT to_regclass('journal') IS NOT NULL")).fetchall()
         if found != [(True,)]:

@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
+import psycopg
 
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note
 from couriermq.storage.postgres import bundles, held
+from couriermq.storage.postgres.failures import detail
 from couriermq.storage.postgres.link import Connection, connect
 from couriermq.storage.postgres.queries import BUNDLE, HELD
 from couriermq.storage.postgres.rows import Content, Row, encode
@@ -35,7 +37,10 @@ class PostgresDump:
         self._url = url
 
     async def open(self) -> None:
-        self._db: Connection = await connect(self._url)
+        try:
+            self._db: Connection = await connect(self._url)
+        except psycopg.Error as error:
+            raise CannotOpen(f"the database cannot be opened: {detail(error, self._url)}") from error
         try:
             await self._prepare()
         except BaseException:

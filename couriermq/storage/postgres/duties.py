@@ -22,6 +22,7 @@ from couriermq.core.duties import ARCHIVE, DELIVERY, DUTIES, UPKEEP, owner
 from couriermq.core.errors import Unavailable
 from couriermq.storage.postgres.arrays import numbers
 from couriermq.storage.postgres.circle import Circle
+from couriermq.storage.postgres.failures import detail
 from couriermq.storage.postgres.link import Connection, Rows, ask, connect
 from couriermq.storage.postgres.queries import Q
 
@@ -86,7 +87,7 @@ class Duties:
                 await self._tick()
             except (psycopg.Error, Unavailable, OSError) as error:
                 if self._connection is not None:
-                    log.warning("this node has lost its duties: %s", (str(error).splitlines() or [repr(error)])[0])
+                    log.warning("this node has lost its duties: %s", detail(error, self._circle.url))
                 await self._let_go()
 
     async def _let_go(self) -> None:

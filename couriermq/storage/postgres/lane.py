@@ -15,7 +15,8 @@ from couriermq.core.receipts import Sealer
 from couriermq.storage.postgres.batch import Again, Batch, Overtaken
 from couriermq.storage.postgres.circle import Circle
 from couriermq.storage.postgres.express import Express
-from couriermq.storage.postgres.link import Connection, connect, is_collision, is_usable, refusal
+from couriermq.storage.postgres.failures import RETRY_MS, UNREACHABLE, refusal, sentence
+from couriermq.storage.postgres.link import Connection, connect, is_collision, is_usable
 from couriermq.storage.postgres.orders import Order, Settle
 from couriermq.storage.postgres.transaction import StaleCatalog, Transaction
 
@@ -166,13 +167,13 @@ class Lane:
         await self.disconnect()
         group, loop = self._group, asyncio.get_running_loop()
         if loop.time() < group.retry_at:
-            raise Unavailable(group.failure or "the database cannot be reached")
+            raise Unavailable(group.failure or UNREACHABLE, retry_after_ms=RETRY_MS)
         try:
             self._connection = await connect(self._circle.url)
         except psycopg.Error as error:
             group.retry_at = loop.time() + RECONNECT_SECONDS
-            group.failure = f"the database cannot be reached: {error}"
-            raise Unavailable(group.failure) from error
+            group.failure = sentence(error)
+            raise Unavailable(group.failure, retry_after_ms=RETRY_MS) from error
         return self._connection
 
     async def disconnect(self) -> None:

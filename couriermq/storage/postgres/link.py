@@ -1,4 +1,4 @@
-"""Connections: how they are made, what is asked over them in one round trip, and what their failures mean."""
+"""Connections: how they are made, and what is asked over them in one round trip."""
 
 import select
 from collections.abc import Callable, Sequence
@@ -7,7 +7,6 @@ from typing import Any, TypeGuard
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from couriermq.core.errors import CourierError, Invalid, Unavailable
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.postgres.wire import Connection, Rows, Step
 
@@ -33,10 +32,7 @@ SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '10s';
 """A queue is empty one minute and full the next: what the planner believes about its size is always out of date, so it
 may only use indexes. A node that falls silent in the middle of a transaction must not hold its locks for long."""
 
-__all__ = ["Connection", "Rows", "Step", "ask", "connect", "is_collision", "is_usable", "refusal"]
-
-UNREACHABLE = "the database cannot be reached; what was asked may or may not have been done"
-RETRY_MS = 1_000
+__all__ = ["Connection", "Rows", "Step", "ask", "connect", "is_collision", "is_usable"]
 
 
 async def connect(url: str) -> Connection:
@@ -67,20 +63,6 @@ async def ask(
 ) -> list[Rows]:
     """Send all the steps at once and wait once, doing something meanwhile; the rows of each."""
     return await connection.ask(steps, meanwhile=meanwhile)
-
-
-def refusal(error: psycopg.Error) -> CourierError:
-    """What to tell a caller whose request the database did not carry out, as far as anybody can know."""
-    state = error.sqlstate or ""
-    if isinstance(error, psycopg.DataError) and not state:
-        return Invalid("a name must not hold the character NUL", field="name")
-    if state == "53100":
-        return Unavailable("the database's disk is full; free some space, then try again", retry_after_ms=RETRY_MS)
-    if state == "25006":
-        return Unavailable("the database takes no writes now; it may be changing over", retry_after_ms=RETRY_MS)
-    if not state or state[:2] in {"08", "57"}:
-        return Unavailable(UNREACHABLE, retry_after_ms=RETRY_MS)
-    return Unavailable(f"the database refused: {error}", retry_after_ms=RETRY_MS)
 
 
 def is_collision(error: psycopg.Error) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from couriermq.storage.postgres.link import Connection, Rows, Step, ask, connect, is_usable, refusal
+from couriermq.storage.postgres.failures import refusal
+from couriermq.storage.postgres.link import Connection, Rows, Step, ask, connect, is_usable
 
 SIZE = 4
 

@@ -20,7 +20,8 @@ from couriermq.core.model import Queue
 from couriermq.storage.base import StoredRecord
 from couriermq.storage.postgres.arrays import numbers
 from couriermq.storage.postgres.circle import Circle
-from couriermq.storage.postgres.link import Connection, Step, ask, refusal
+from couriermq.storage.postgres.failures import refusal
+from couriermq.storage.postgres.link import Connection, Step, ask
 from couriermq.storage.postgres.pool import Pool
 from couriermq.storage.postgres.queries import Q
 from couriermq.storage.postgres.transaction import CATALOG_LOCK, Transaction

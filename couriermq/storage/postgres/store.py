@@ -36,8 +36,9 @@ from couriermq.storage.postgres.circle import Circle
 from couriermq.storage.postgres.claims import Claims
 from couriermq.storage.postgres.commit import GroupCommit
 from couriermq.storage.postgres.duties import Duties
+from couriermq.storage.postgres.failures import UNREACHABLE, open_patiently, refusal
 from couriermq.storage.postgres.journal import Journal
-from couriermq.storage.postgres.link import Connection, Rows, Step, ask, connect, refusal
+from couriermq.storage.postgres.link import Connection, Rows, Step, ask, connect
 from couriermq.storage.postgres.orders import Pass, Receive, Send, Settle
 from couriermq.storage.postgres.pace import Pace
 from couriermq.storage.postgres.pool import Pool
@@ -66,6 +67,9 @@ FULL_LOOK_TICKS = 60
 class PostgresStore(Claims, Stages):
     """One database (or one schema of it), any number of nodes."""
 
+    patience_seconds = 0.0
+    """For so long `open` tries to reach a database that is not there yet."""
+
     def __init__(self, url: str, *, shard: int = 0, seal_key: bytes | None = None, skew: Skew | None = None) -> None:
         """A shard other than the home gets the key of the home, so that a receipt holds in each of them."""
         self._skew = skew or Skew(None, limit_ms=0)
@@ -83,29 +87,25 @@ class PostgresStore(Claims, Stages):
         self._advancing = asyncio.Lock()
         self._circle = Circle(self.url, fresh_key().hex()[:16], directory, signals)
         self._circle.tell = self._pool.ask
-        async with contextlib.AsyncExitStack() as undo:  # an open that fails leaves no connection and no task behind
-            try:
-                await self._start(undo)
-            except (psycopg.Error, Unavailable) as error:
-                reason = str(error.__cause__ or error).strip().splitlines()[0]
-                raise CannotOpen(f"the database cannot be opened: {reason}") from error
-            undo.pop_all()
+        await open_patiently(self._open, url=self.url, patience_seconds=self.patience_seconds)
 
-    async def _start(self, undo: contextlib.AsyncExitStack) -> None:
-        self._pool.open()
-        undo.push_async_callback(self._pool.close)
-        await self._prepare()
-        self._commit = GroupCommit(self._circle, self.sealer)
-        self._pace = Pace(asyncio.get_running_loop().time)
-        self._records = Records(self._circle, self._pool, self._look_again)
-        self.porting = Porting(self._circle, self._pool)
-        self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
-        self._duties = Duties(self._circle)
-        undo.push_async_callback(self._watch.stop)
-        await self._watch.start()
-        undo.push_async_callback(self._duties.stop)
-        await self._duties.start()
-        await self._skew.look(self._database_now)
+    async def _open(self) -> None:
+        async with contextlib.AsyncExitStack() as undo:  # an open that fails leaves no connection and no task behind
+            self._pool.open()
+            undo.push_async_callback(self._pool.close)
+            await self._prepare()
+            self._commit = GroupCommit(self._circle, self.sealer)
+            self._pace = Pace(asyncio.get_running_loop().time)
+            self._records = Records(self._circle, self._pool, self._look_again)
+            self.porting = Porting(self._circle, self._pool)
+            self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
+            self._duties = Duties(self._circle)
+            undo.push_async_callback(self._watch.stop)
+            await self._watch.start()
+            undo.push_async_callback(self._duties.stop)
+            await self._duties.start()
+            await self._skew.look(self._database_now)
+            undo.pop_all()
 
     async def _prepare(self) -> None:
         async with self._pool.taken() as connection:
@@ -412,7 +412,7 @@ class PostgresStore(Claims, Stages):
                 self._dedup_due = now if cursor.rowcount == passing.STEP else now + MINUTE
 
     def _lost(self) -> None:
-        self._commit.failure = self._commit.failure or "the database cannot be reached"
+        self._commit.failure = self._commit.failure or UNREACHABLE
 
     async def _database_now(self) -> int:
         ((now,),) = await self._pool.ask_one(Q.database_now)

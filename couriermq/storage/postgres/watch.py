@@ -10,6 +10,7 @@ import psycopg
 
 from couriermq.core.errors import CourierError
 from couriermq.storage.postgres.circle import EVERYTHING, Circle, Notice
+from couriermq.storage.postgres.failures import detail
 from couriermq.storage.postgres.link import Connection, connect
 from couriermq.storage.postgres.pace import Pace
 from couriermq.storage.postgres.queries import Q
@@ -67,8 +68,7 @@ class Watch:
     async def _lose(self, error: Exception) -> None:
         """The database is gone, or this connection to it; said once, however long it lasts."""
         if self._connection is not None:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            log.warning("the database is out of reach: %s", reason)
+            log.warning("the database is out of reach: %s", detail(error, self._circle.url))
             self._on_lost()
         await self._disconnect()
 

@@ -72,7 +72,7 @@ async def test_a_store_that_cannot_be_opened_leaves_no_connection_and_no_task(
 
     monkeypatch.setattr(Duties, "start", fail)
     store = PostgresStore(url)
-    with pytest.raises(CannotOpen, match="the server went away"):
+    with pytest.raises(CannotOpen, match="the database cannot be opened: the database cannot be reached"):
         await Rig(lambda: store).open()
     assert store._pool._idle == []
     assert store._watch._connection is None
