@@ -1,0 +1,207 @@
+"""Three nodes on one PostgreSQL at a fixed load each: do they wait for each other's locks, and do sends take longer."""
+
+import asyncio
+import contextlib
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from statistics import median, quantiles
+from typing import cast
+
+import msgspec
+import psycopg
+import uvloop
+
+from benchmarks.bench import Bench
+from benchmarks.client import BODY, Client
+from benchmarks.measure import Row, alternate
+from benchmarks.processes import TOKEN, Courier
+from benchmarks.sending import QUEUE
+
+NODES = 3
+RATE = 200
+"""Messages a second that each node takes and gives out again."""
+CONNECTIONS = 16
+TICK_S = 0.002
+SAMPLE_S = 0.02
+HEAD_END = b"\r\n\r\n"
+RECEIVE = b'{"limit":10,"wait_ms":200}'
+WAITING = """
+SELECT wait_event FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What one turn has seen: how long each send took, and which locks the samples saw somebody wait for."""
+
+    send_ms: list[float]
+    sample_count: int
+    locked: Counter[str]
+    """How many samples saw somebody wait for a lock of that kind; `any` counts each sample once."""
+
+    @property
+    def p95_ms(self) -> float:
+        return quantiles(self.send_ms, n=20)[-1]
+
+    @property
+    def locked_share(self) -> float:
+        return self.locked["any"] / max(1, self.sample_count)
+
+
+def nodes(bench: Bench) -> list[Row]:
+    """p95 of a send with all nodes at their load, by that with one of them; and the share of samples with a lock."""
+    turns: dict[int, list[Turn]] = {1: [], NODES: []}
+    with _started(bench) as servers:
+        seconds = 2 * bench.seconds
+
+        def p95(count: int) -> float:
+            turn = uvloop.run(_turn([s.port for s in servers[:count]], bench.pgmq.cluster.url(), seconds))
+            turns[count].append(turn)
+            return turn.p95_ms
+
+        measured = alternate(lambda: p95(1), [lambda: p95(NODES)], rounds=bench.rounds)
+    together = turns[NODES][1:]  # the first turn is thrown away
+    locked = sum((turn.locked for turn in together), Counter[str]())
+    return [
+        Row(
+            name="pg-nodes",
+            what=f"PostgreSQL: p95 of a send, {NODES} nodes at {RATE} messages/s each",
+            value=measured.figure(),
+            unit="ms",
+            reference="one node at that load",
+            ratios=measured.ratios(),
+            bar=1.3,
+            at_least=False,
+            notes={"one_node_ms": median(measured.reference)},
+        ),
+        Row(
+            name="pg-nodes-locks",
+            what="the same: samples in which a session waits for a lock",
+            value=100 * median(turn.locked_share for turn in together),
+            unit="%",
+            reference="all samples",
+            ratios=[turn.locked_share for turn in together],
+            bar=0.02,
+            at_least=False,
+            notes={"samples": float(sum(turn.sample_count for turn in together)), **_by_kind(locked)},
+        ),
+    ]
+
+
+def _by_kind(locked: Counter[str]) -> dict[str, float]:
+    return {f"locked_{kind}": float(count) for kind, count in sorted(locked.items())}
+
+
+@contextlib.contextmanager
+def _started(bench: Bench) -> Iterator[list[Courier]]:
+    """All nodes, on an empty store with the one queue that everybody uses."""
+    bench.pgmq.start_over()
+    store = bench.pgmq.new_store()
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(Courier(bench.new_data(), {"store": store})) for _ in range(NODES)]
+        Client(servers[0].port).create_queue("orders")
+        yield servers
+
+
+# -- one turn -----------------------------------------------------------------------------------------------------
+
+
+async def _turn(ports: Sequence[int], database: str, seconds: int) -> Turn:
+    """Send to and receive from each of these nodes at the fixed rate, and look at the database meanwhile."""
+    async with asyncio.TaskGroup() as group:
+        sampling = group.create_task(_sample(database))
+        receivers = [group.create_task(_receive(port)) for port in ports]
+        senders = [group.create_task(_send(port, seconds)) for port in ports]
+        await asyncio.wait(senders)
+        for task in (sampling, *receivers):
+            task.cancel()
+    count, locked = sampling.result()
+    return Turn([ms for sender in senders for ms in sender.result()], count, locked)
+
+
+async def _sample(database: str) -> tuple[int, Counter[str]]:
+    """Until cancelled: which locks sessions wait for, every SAMPLE_S."""
+    count, locked = 0, Counter[str]()
+    with contextlib.suppress(asyncio.CancelledError):
+        async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+            while True:
+                rows = await (await connection.execute(WAITING)).fetchall()
+                count += 1
+                locked.update({str(kind) for (kind,) in rows} | ({"any"} if rows else set()))
+                await asyncio.sleep(SAMPLE_S)
+    return count, locked
+
+
+class _Sending(asyncio.Protocol):
+    """One connection with at most one request; notes how long each took from the instant at which it was due."""
+
+    def __init__(self, free: deque["_Sending"], send_ms: list[float]) -> None:
+        self._free = free
+        self._send_ms = send_ms
+        self._due_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._free.append(self)
+
+    def send(self, request: bytes, due_at: float) -> None:
+        self._due_at = due_at
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        if not data.startswith(b"HTTP/1.1 201"):
+            raise SystemExit(f"a message was refused: {data[:300]!r}")
+        self._send_ms.append((time.monotonic() - self._due_at) * 1_000)
+        self._free.append(self)
+
+
+async def _send(port: int, seconds: int) -> list[float]:
+    """Send at the fixed rate, whatever becomes of the messages; the milliseconds that each send took."""
+    loop = asyncio.get_running_loop()
+    free: deque[_Sending] = deque()
+    send_ms: list[float] = []
+    made = [
+        await loop.create_connection(lambda: _Sending(free, send_ms), "127.0.0.1", port) for _ in range(CONNECTIONS)
+    ]
+    request = _request("messages", msgspec.json.encode({"body": BODY}))
+    started, sent = time.monotonic(), 0
+    while sent < RATE * seconds:
+        due = min(RATE * seconds, int((time.monotonic() - started) * RATE) + 1)
+        while sent < due and free:
+            free.popleft().send(request, started + sent / RATE)
+            sent += 1
+        await asyncio.sleep(TICK_S)
+    while len(free) < CONNECTIONS:
+        await asyncio.sleep(TICK_S)
+    for transport, _ in made:
+        transport.close()
+    return send_ms
+
+
+async def _receive(port: int) -> None:
+    """Until cancelled: receive ten and ack them."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        while True:
+            leases = msgspec.json.decode(await _call(reader, writer, _request("receive", RECEIVE)))["leases"]
+            if leases:
+                receipts = msgspec.json.encode({"receipts": [lease["receipt"] for lease in leases]})
+                await _call(reader, writer, _request("ack", receipts))
+    finally:
+        writer.close()
+
+
+async def _call(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bytes:
+    writer.write(request)
+    head = (await reader.readuntil(HEAD_END)).lower()
+    if not head.startswith(b"http/1.1 200"):
+        raise SystemExit(f"a node answered {head[:300]!r}")
+    length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
+    return await reader.readexactly(int(length))
+
+
+def _request(what: str, body: bytes) -> bytes:
+    return (
+        f"POST {QUEUE}/{what} HTTP/1.1\r\nHost: courier\r\nAuthorization: Bearer {TOKEN}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
