@@ -39,7 +39,7 @@ def test_a_program_finds_the_format_in_an_environment_that_is_not_activated(
     command = [sys.executable, "program.py", server.url, str(server.token)]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    assert "kinds: ['record_added', 'tenant_added'" in done.stdout
+    assert "'tenant_added'" in done.stdout
 
 
 def test_a_python_that_somebody_has_named_stays(monkeypatch: pytest.MonkeyPatch, elsewhere: str) -> None:
