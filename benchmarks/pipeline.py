@@ -15,7 +15,7 @@ from benchmarks.processes import TOKEN, Courier
 from benchmarks.spark import session, simulated, tree_cpu_s
 from couriermq.core.events import Event
 from couriermq.journal.place import LocalPlace
-from couriermq.journal.segments import Segment, chain, read_entries
+from couriermq.journal.segments import Segment, among, chain, read_entries
 from couriermq.journal.simulating import SEGMENT_EVENTS
 from couriermq.spark.journal import Journal
 from couriermq.spark.pipeline import Job, run
@@ -118,7 +118,7 @@ def _hide(data: Path, keep: int) -> list[Path]:
     """Put the segments away that end beyond `keep` events, and have the store go on behind the others."""
     archive, aside = data / "archive", data / "aside"
     aside.mkdir()
-    found = chain(LocalPlace(archive).list())
+    found = chain(among(LocalPlace(archive).list()))
     hidden = [segment for segment in found if segment.end > keep]
     kept = [segment for segment in found if segment.end <= keep]
     for segment in hidden:
@@ -132,7 +132,7 @@ def _show(data: Path, hidden: list[Path]) -> None:
     archive = data / "archive"
     for path in hidden:
         path.rename(archive / path.name)
-    _continue_after(data, chain(LocalPlace(archive).list())[-1])
+    _continue_after(data, chain(among(LocalPlace(archive).list()))[-1])
 
 
 def _continue_after(data: Path, segment: Segment) -> None:

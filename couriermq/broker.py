@@ -17,6 +17,7 @@ from couriermq.clock import Clock
 from couriermq.core import limits
 from couriermq.core.errors import BatchTooLarge, CourierError, Invalid, MessageNotFound, QueuePaused
 from couriermq.core.events import Entry, Event, EventKind
+from couriermq.core.jumps import Jump
 from couriermq.core.model import (
     Ack,
     Binding,
@@ -38,7 +39,7 @@ from couriermq.core.publications import Route, published_event, published_outcom
 from couriermq.core.routing import matches
 from couriermq.naming import WebhookIds
 from couriermq.pacing import in_steps
-from couriermq.storage.base import EventLog, Filter, Moved, Parcel, RoutesChanged, Span, Store
+from couriermq.storage.base import EventLog, Filter, Journals, Moved, Parcel, RoutesChanged, Span, Store
 from couriermq.usage import Usage
 from couriermq.waiting import Arrivals
 
@@ -55,7 +56,7 @@ class Broker:
         self, store: Store, catalog: Catalog, clock: Clock, arrivals: Arrivals, *, history: EventLog | None = None
     ) -> None:
         self._store = store
-        self._history = history or _Journals(store)
+        self._history = history or Journals(store)
         self._catalog = catalog
         self._clock = clock
         self._arrivals = arrivals
@@ -431,6 +432,10 @@ class Broker:
 
     # -- journal ----------------------------------------------------------------------------------------------
 
+    @property
+    def jumps(self) -> Sequence[Jump]:
+        return self._history.jumps
+
     async def spans(self) -> dict[int, Span]:
         """Which offsets of the journal can be read, of each lane."""
         return await self._history.spans()
@@ -446,20 +451,6 @@ class Broker:
     def stop_waiting(self) -> None:
         """Answer every waiting receiver now, with what there is: the server is going down."""
         self._arrivals.close()
-
-
-class _Journals:
-    """The past as far as the store itself remembers it."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.read_events = store.read_events
-
-    async def spans(self) -> dict[int, Span]:
-        return {lane: span for journal in self._store.journals() for lane, span in (await journal.spans()).items()}
-
-    async def offsets_at(self, at: int) -> dict[int, int]:
-        return {lane: found for log in self._store.journals() for lane, found in (await log.offsets_at(at)).items()}
 
 
 class _Counted(NamedTuple):

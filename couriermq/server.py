@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import os
 import resource
+import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from functools import partial
@@ -31,7 +32,6 @@ from couriermq.console.session import Sessions
 from couriermq.core.errors import Unavailable
 from couriermq.core.numbers import Numbering
 from couriermq.core.quotas import Quotas
-from couriermq.core.sharding import Shard
 from couriermq.delivery import Deliveries
 from couriermq.delivery.egress import client_tls, read_proxy
 from couriermq.dialects.front import FOR_PEOPLE, Link, front_page, links_among
@@ -80,14 +80,10 @@ EXIT_OK = 0
 EXIT_BAD_SETTING = 2
 EXIT_STORE = 3
 EXIT_PORT = 4
-EXIT_DISK = 74
-"""EX_IOERR of sysexits.h."""
-
+EXIT_DISK = 74  # EX_IOERR of sysexits.h
 PORT_FILE = "port"
 ARCHIVE = "archive"
 TOKEN_SAVE_MS = 60_000
-DATABASE_SECONDS = 60.0
-"""A node that starts before its database, or while that restarts, tries for so long to reach it."""
 
 log = logging.getLogger("couriermq.server")
 
@@ -155,17 +151,18 @@ async def running(
         pasts.look()
         await _open_local(archive)
         gate, minted = await open_gate(catalog, clock, root_token=settings.root_token)
-        lake = Lake(settings.lake_place)
+        lake = Lake(settings.lake_place, stamp=lambda: store.stamp.text)
         shards = None if isinstance(store, SqliteStore) else store.shards
         audit = Audit(store, clock)
         purges = Purges(broker, catalog, clock, holds=store.holds, shared=shards is not None)
         stages, is_shared, key_of = Stages(store, broker, clock), shards is not None, store.sealer.derived_key
         operations = Operations(broker, catalog, clock, stages, history, holds=store.holds, shared=is_shared)
+        numbering = Numbering(key_of(b"numbers"), clock.random_bytes, tag=lambda: store.identity.present.tag)
         services = Services(
-            broker, catalog, gate, clock, store.sealer, Numbering(key_of(b"numbers"), clock.random_bytes), settings,
+            broker, catalog, gate, clock, store.sealer, numbering, settings,
             deliveries, history, cursors, lake, Stats(lake, Recent(lake, broker)), Claims(store, clock),
             stages, audit, purges, followers, Sessions(gate, settings, key_of(b"console")[:4].hex()), monitor,
-            operations, shards, Proxies(settings.trusted_proxies),
+            operations, lambda: store.stamp, shards, Proxies(settings.trusted_proxies),
         )  # fmt: skip
         app, links = _app(load_dialects(dialects, settings), services, store, tracing)
         feed = EventFeed(broker, catalog, clock, cursors, holds=store.holds)
@@ -218,7 +215,9 @@ def _timekeeper(settings: Settings, store: "Engine", clock: Clock, cursors: Curs
 
 def _store(settings: Settings, clock: Clock) -> "Engine":
     if settings.store == "sqlite:":
-        return SqliteStore(settings.data, min_free_bytes=settings.min_free_bytes, accept_loss=settings.accept_loss)
+        return SqliteStore(
+            settings.data, min_free_bytes=settings.min_free_bytes, accept_loss=settings.accept_loss, now=clock.now
+        )
     try:
         from couriermq.storage.postgres.skew import Skew  # noqa: PLC0415
         from couriermq.storage.postgres.store import PostgresStore  # noqa: PLC0415 - an extra that many do without
@@ -227,16 +226,14 @@ def _store(settings: Settings, clock: Clock) -> "Engine":
         raise CannotOpen("store is a PostgreSQL database, which needs the extra: install couriermq[postgres]") from None
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)  # for the port, and for whatever is this node's own
 
-    def skew() -> Skew:
+    def database(url: str, shard: int = 0, seal_key: bytes | None = None) -> PostgresStore:
         now = clock.now if isinstance(clock, SystemClock) else None  # a clock moved by hand agrees with nobody's
-        return Skew(now, limit_ms=settings.max_clock_skew_ms)
+        skew, stop = Skew(now, limit_ms=settings.max_clock_skew_ms), partial(signal.raise_signal, signal.SIGTERM)
+        return PostgresStore(url, shard=shard, seal_key=seal_key, skew=skew, now=clock.now, on_change=stop)
 
-    def connect(shard: Shard, seal_key: bytes) -> PostgresStore:
-        return PostgresStore(shard.url, shard=shard.number, seal_key=seal_key, skew=skew())
-
-    home = PostgresStore(settings.store, skew=skew())
-    home.patience_seconds = DATABASE_SECONDS
-    return ShardedStore(home, connect, clock)
+    home = database(settings.store)
+    home.patience_seconds = 60.0  # the database may be starting as well
+    return ShardedStore(home, lambda shard, key: database(shard.url, shard.number, key), clock)
 
 
 def _deliveries(settings: Settings, broker: Broker, catalog: Catalog, clock: Clock, store: "Engine") -> Deliveries:
@@ -430,6 +427,8 @@ async def _serve(settings: Settings, tracing: "Tracing | None") -> None:
                 _spare_the_collector()
                 node.failing.add_done_callback(partial(_stop_after_failure, server))
                 await server.serve(listener)
+                if not isinstance(node.store, SqliteStore) and (reason := node.store.changed_reason):
+                    raise CannotStart(reason, EXIT_STORE)
                 (settings.data / PORT_FILE).unlink(missing_ok=True)
         except (CannotOpen, Unavailable) as error:
             raise CannotStart(str(error), EXIT_STORE) from error

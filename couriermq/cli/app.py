@@ -84,6 +84,7 @@ COMMANDS: tuple[tuple[Group, str, str, str], ...] = (
     (OPERATE, "doctor", "doctor:doctor", DOCTOR),
     (OPERATE, "backup", "copies:backup", "Copy the data while the server goes on working."),
     (OPERATE, "restore", "copies:restore", "Put a backup in place of an empty data directory."),
+    (OPERATE, "store", "store:app", "See which store this is, and say that it is a restored copy."),
     (OPERATE, "secrets", "secrets:app", "Encrypt listeners' secrets at rest, and change the key."),
     (OPERATE, "migrate", "migrating:migrate", "Copy a store to another engine while it is used, and back."),
     (

@@ -37,7 +37,7 @@ def backup(
     directory = settings.data
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise Failure(f"{target} is there already and not empty; name a new directory for the copy")
-    with _removed_on_failure(target), _as_failures():
+    with _removed_on_failure(target), as_failures():
         if database.is_database(settings):
             with screen.busy("copying the database"):
                 database.backup(settings.store, target)
@@ -76,12 +76,12 @@ def restore(
     screen, settings = Screen(json=json), read_settings({"data": data}, config)
     if database.is_database(settings):
         target, start = "the database", "start the nodes"
-        with _as_failures(), screen.busy(f"restoring {source}"):
+        with as_failures(), screen.busy(f"restoring {source}"):
             findings = database.restore(settings.store, source)
     else:
         target, start = str(settings.data), f"start it with `courier serve --data {settings.data}`"
         refuse_strangers(settings.data)
-        with _as_failures(), screen.busy(f"restoring {source}"):
+        with as_failures(), screen.busy(f"restoring {source}"):
             care.restore(source, settings.data)
             findings = care.check(settings.data)
     if findings:
@@ -101,7 +101,7 @@ def refuse_strangers(directory: Path) -> None:
 
 
 @contextmanager
-def _as_failures() -> Iterator[None]:
+def as_failures() -> Iterator[None]:
     try:
         yield
     except (CannotOpen, sqlite3.Error) as error:

@@ -7,6 +7,7 @@ from types import ModuleType
 import msgspec
 
 from couriermq.config import Settings
+from couriermq.core.incarnations import Identity
 from couriermq.core.sharding import HOME, Shard
 from couriermq.storage.base import CannotOpen
 
@@ -32,6 +33,30 @@ def restore(url: str, source: Path) -> list[str]:
     """Put a copy into an empty store; what is wrong with it then."""
     asyncio.run(_restore(url, source))
     return check(url)
+
+
+def begin_incarnation(url: str, *, reason: str) -> None:
+    """Have each database begin a new incarnation at the next start; raises CannotOpen while a node is running."""
+    asyncio.run(_begin_incarnation(url, reason))
+
+
+def identities(url: str) -> list[tuple[str, Identity | None]]:
+    """Which store each database is, by the names of the shards."""
+    return asyncio.run(_identities(url))
+
+
+async def _begin_incarnation(url: str, reason: str) -> None:
+    care = _care()
+    for shard in await _shards(url):
+        await care.begin_incarnation(shard.url, reason=reason)
+
+
+async def _identities(url: str) -> list[tuple[str, Identity | None]]:
+    care, found = _care(), []
+    for shard in await _shards(url):
+        async with care.opened(shard.url) as connection:
+            found.append((shard.name, await care.read_identity(connection)))
+    return found
 
 
 async def _check(url: str) -> list[str]:

@@ -452,6 +452,13 @@ def keep_bodies(packed: bytes, positions: Collection[int]) -> tuple[bytes, int]:
     return _pack(runs), kept
 
 
+def packed(events: Iterable[Event]) -> bytes:
+    """Events as a commit of the journal stores them."""
+    chronicle = Chronicle()
+    chronicle.extend(events)
+    return chronicle.pack()
+
+
 def unpack_runs(packed: bytes) -> list[Run]:
     """The events of a commit in runs, whichever version has packed them."""
     if packed.startswith(_SHORT):

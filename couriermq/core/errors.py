@@ -266,6 +266,16 @@ class OffsetGone(CourierError):
         self.offset = offset
         self.oldest = oldest
 
+    @classmethod
+    def of_earlier_incarnation(cls, offset: int, first: int) -> "OffsetGone":
+        """For an offset behind the point that the store was restored to."""
+        error = cls(offset, first)
+        error.args = (
+            f"offset {offset} is of an earlier incarnation: the store was restored from a copy since, and the event was"
+            f" lost; the present incarnation begins at {first}",
+        )
+        return error
+
 
 class Unavailable(CourierError):
     def __init__(self, sentence: str, *, retry_after_ms: int = 1_000) -> None:

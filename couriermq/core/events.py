@@ -54,6 +54,9 @@ class EventKind(StrEnum):
     """An event of a journal row that was damaged on the disk: nothing is known of it but its offset."""
     SECRET_READ = "secret_read"  # noqa: S105 - the name of a kind
 
+    INCARNATION_BEGAN = "incarnation_began"
+    """The store was restored from a copy; `detail` says why, and what it is called now."""
+
 
 AUDIT_KINDS = frozenset({EventKind.SIGNED_IN, EventKind.DENIED, EventKind.SECRET_READ})
 """What only root and callers with the scope `audit` may read."""

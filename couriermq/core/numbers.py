@@ -24,11 +24,13 @@ LARGEST_OFFSET = 2**63 - 1
 CURSOR_CHARS = 24_000
 """The longest cursor that is read: one with an offset of each lane of 64 shards has 23,300 characters."""
 
+POSITION, CURSOR = b"position", b"cursor"
+"""What texts are sealed for."""
+
 _ERASED_ID = re.compile(rf"{ERASED}\d+", re.ASCII)
 _NUMBER = re.compile(r"\d{1,19}", re.ASCII)
-_POSITION = struct.Struct(">BQQ12s")  # version, incarnation of the store, offset, nonce: 45 bytes with the tag
+_POSITION = struct.Struct(">BQQ12s")  # version, tag of the store's incarnation, offset, nonce: 45 bytes with the tag
 _VERSION = 1
-_INCARNATION = 0  # a store has only one so far
 _NONCE_BYTES = 12
 _PAD_BYTES = 48  # a text is padded to a multiple of it: its length would tell how many digits its numbers have
 
@@ -120,29 +122,37 @@ class TenantNumbers(Numbers):
 
     def position(self, offset: int) -> Position:
         """A new text each time, so that it tells not even whether the journal has grown."""
-        return self._seal(b"position", _POSITION.pack(_VERSION, _INCARNATION, offset, self._keys.random(_NONCE_BYTES)))
+        return self._seal(POSITION, _POSITION.pack(_VERSION, self._keys.tag, offset, self._keys.random(_NONCE_BYTES)))
 
     def true_position(self, position: str, *, field: str) -> int:
-        payload = self._open(b"position", position)
+        payload = self._open(POSITION, position)
         if payload is None or len(payload) != _POSITION.size:
             raise Invalid(f"{field} is not a position that the journal gave to this tenant", field=field)
-        version, incarnation, offset, _ = _POSITION.unpack(payload)
-        if (version, incarnation) != (_VERSION, _INCARNATION):
-            raise Invalid(f"{field} is a position in another store; begin at the oldest one again", field=field)
+        version, tag, offset, _ = _POSITION.unpack(payload)
+        if (version, tag) != (_VERSION, self._keys.tag):
+            raise Invalid(
+                f"{field} is a position of an earlier incarnation: the store was restored from a copy since, and may"
+                " have lost events that were read before; begin at the journal's `oldest` again",
+                field=field,
+            )
         return int(offset)
 
     def cursor(self, cursor: str | None) -> str | None:
         if cursor is None:
             return None
         text = self._keys.random(_NONCE_BYTES) + cursor.encode()
-        return self._seal(b"cursor", text + bytes(-len(text) % _PAD_BYTES))
+        return self._seal(CURSOR, text + bytes(-len(text) % _PAD_BYTES))
 
     def true_cursor(self, cursor: str | None, *, field: str) -> str | None:
         if cursor is None:
             return None
-        payload = self._open(b"cursor", cursor)
+        payload = self._open(CURSOR, cursor)
         if payload is None:
-            raise Invalid("the cursor is not one that a page ended with", field=field)
+            raise Invalid(
+                "the cursor is not one that a page ended with, or is from before the store was restored; begin with the"
+                " first page",
+                field=field,
+            )
         return payload[_NONCE_BYTES:].rstrip(b"\0").decode()
 
     def message_id(self, message_id: str | None, seq: int | None) -> str | None:
@@ -156,7 +166,7 @@ class TenantNumbers(Numbers):
         return f"{ERASED}{self.seq(seq)}"
 
     def _seal(self, use: bytes, payload: bytes) -> str:
-        sealed = self._keys.texts.encrypt(payload, [use, self._tenant])
+        sealed = self._keys.texts.encrypt(payload, self._context(use))
         return binascii.b2a_base64(sealed, newline=False).translate(_URL_SAFE).rstrip(b"=").decode()
 
     def _open(self, use: bytes, text: str) -> bytes | None:
@@ -164,27 +174,37 @@ class TenantNumbers(Numbers):
             return None
         try:
             padded = text.encode("ascii").translate(_PLAIN) + b"=" * (-len(text) % 4)
-            return self._keys.texts.decrypt(binascii.a2b_base64(padded, strict_mode=True), [use, self._tenant])
+            return self._keys.texts.decrypt(binascii.a2b_base64(padded, strict_mode=True), self._context(use))
         except (ValueError, InvalidTag):
             return None
+
+    def _context(self, use: bytes) -> list[bytes]:
+        """What a text is sealed for. A position tells its incarnation itself."""
+        tag = self._keys.tag if use == CURSOR else 0
+        return [use, self._tenant, tag.to_bytes(8, "big")] if tag else [use, self._tenant]
 
 
 class _Keys:
     """What the views of all tenants share."""
 
-    def __init__(self, key: bytes, random: RandomBytes) -> None:
+    def __init__(self, key: bytes, random: RandomBytes, tag: Callable[[], int]) -> None:
+        self._tag = tag
         self.seqs = Blocks(key, b"seq")
         self.offsets = Blocks(key, b"offset")
         self.tweaks = blake2b(key=key, person=b"tweak", digest_size=32).digest()
         self.texts = AESSIV(blake2b(key=key, person=b"text", digest_size=64).digest())
         self.random = random
 
+    @property
+    def tag(self) -> int:
+        return self._tag()
+
 
 class Numbering:
-    """Gives every caller its view; `key` is a secret of the store."""
+    """Gives every caller its view; `key` is a secret of the store, `tag` tells that of its incarnation."""
 
-    def __init__(self, key: bytes, random: RandomBytes) -> None:
-        keys = _Keys(key, random)
+    def __init__(self, key: bytes, random: RandomBytes, *, tag: Callable[[], int] = lambda: 0) -> None:
+        keys = _Keys(key, random, tag)
         self._of = lru_cache(maxsize=1_024)(lambda tenant: TenantNumbers(tenant, keys))
 
     def of(self, tenant: str | None) -> Numbers:

@@ -2,7 +2,8 @@
 
 Each holds the numbers that find a row at once, enciphered: they would tell a tenant how busy the others are. What was
 added to them before, and a keyed checksum after, tell a made-up or altered token from one that has merely grown old.
-Nothing need be stored to read a token back.
+Nothing need be stored to read a token back. Receipts and refs are sealed with a key of the store's incarnation; those
+of an earlier one lead to no message. Ids are not: messages keep theirs when their store is restored.
 """
 
 import binascii
@@ -22,6 +23,10 @@ _REF = struct.Struct(">IQ4x")
 _ID = struct.Struct(">Q8x")
 _ID_DIGITS = 2 * _BLOCK
 _SEQ_END = 2**64
+_NO_SEQ = 0
+"""The seq of no message."""
+MOST_EARLIER = 16
+"""Incarnations before the present one whose tokens are told from made-up ones."""
 IDS_AHEAD = 64
 """How many message ids are made at once where messages come one after the other."""
 
@@ -80,16 +85,19 @@ class _Seal:
 
 
 class Sealer:
-    """Writes and reads tokens under one secret key of the store."""
+    """Writes and reads tokens under one secret key of the store; `tags` are those of its incarnations, oldest first."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, tags: Sequence[int] = (0,)) -> None:
         self._key = key
-        # A whole token is a multiple of three bytes: base64 then has exactly one spelling of it, and that of many
-        # tokens is the spellings of each, one after the other.
-        self._receipts = _Seal(key, b"receipt", tag_bytes=14)
-        self._refs = _Seal(key, b"ref", tag_bytes=11)
+        self.renew(tags)
         self._ids = Blocks(key, b"id")  # without a tag: eight bytes that must be zero prove it
         self._ahead: tuple[int, list[str]] = (0, [])
+
+    def renew(self, tags: Sequence[int]) -> None:
+        """Go on with the last of these incarnations."""
+        keys = [_key_of(self._key, tag) for tag in reversed(tags[-1 - MOST_EARLIER :])]
+        self._receipts, *self._earlier_receipts = map(_receipt_seal, keys)
+        self._refs, *self._earlier_refs = map(_ref_seal, keys)
 
     def derived_key(self, name: bytes) -> bytes:
         """A key of 32 bytes for another use, from which nobody gets back to the store's own."""
@@ -109,18 +117,31 @@ class Sealer:
         return self.read_receipts([token])[0]
 
     def read_receipts(self, tokens: Sequence[str]) -> list[tuple[int, int, int] | None]:
-        """Mostly all of them are good, and are read at once; where one is not, each is for itself."""
+        """Mostly all of them are good, and are read at once; where one is not, each is for itself.
+
+        A receipt of an earlier incarnation is of its queue, but of no message: its lease is over.
+        """
         payloads = self._read(self._receipts, tokens)
         if payloads is not None:
             return list(_RECEIPT.iter_unpack(payloads))
-        return [None] if len(tokens) == 1 else [self.read_receipt(token) for token in tokens]
+        if len(tokens) > 1:
+            return [self.read_receipt(token) for token in tokens]
+        earlier = self._read_earlier(self._earlier_receipts, tokens[0])
+        return [None if earlier is None else (_RECEIPT.unpack(earlier)[0], _NO_SEQ, 0)]
 
     def ref(self, queue_key: int, seq: int) -> str:
         return _encode(self._refs.close(_REF.pack(queue_key, seq)))
 
     def read_ref(self, token: str) -> tuple[int, int] | None:
+        """(queue key, seq), or None for a token that we never wrote; one of an earlier incarnation is of no message."""
         payload = self._read(self._refs, [token])
-        return _REF.unpack(payload) if payload else None
+        if payload:
+            return _REF.unpack(payload)
+        earlier = self._read_earlier(self._earlier_refs, token)
+        return None if earlier is None else (_REF.unpack(earlier)[0], _NO_SEQ)
+
+    def _read_earlier(self, seals: Sequence[_Seal], token: str) -> bytes | None:
+        return next((payload for seal in seals if (payload := self._read(seal, [token]))), None)
 
     def _read(self, seal: _Seal, tokens: Sequence[str]) -> bytes | None:
         width = _digits(seal)
@@ -157,6 +178,21 @@ class Sealer:
             return None
         payload = self._ids.decipher(raw)
         return None if any(payload[_BLOCK // 2 :]) else int(_ID.unpack(payload)[0])
+
+
+def _key_of(key: bytes, tag: int) -> bytes:
+    """The key that receipts and refs of an incarnation are sealed with; the first one's is the store's own."""
+    return blake2b(tag.to_bytes(8, "big"), key=key, person=b"incarnation", digest_size=32).digest() if tag else key
+
+
+# A whole token is a multiple of three bytes: base64 then has exactly one spelling of it, and that of many tokens is the
+# spellings of each, one after the other.
+def _receipt_seal(key: bytes) -> _Seal:
+    return _Seal(key, b"receipt", tag_bytes=14)
+
+
+def _ref_seal(key: bytes) -> _Seal:
+    return _Seal(key, b"ref", tag_bytes=11)
 
 
 @lru_cache(maxsize=256)

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from couriermq.core.jumps import Jump
+
 
 class ShardState(StrEnum):
     ACTIVE = "active"
@@ -26,6 +28,8 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     """The offset that the first lane of its journal ended with when it was removed."""
     other_ends: tuple[int, ...] = ()
     """The same of its other lanes."""
+    jumps: tuple[Jump, ...] = ()
+    """Where its offsets had jumped by then."""
 
     @property
     def is_removed(self) -> bool:

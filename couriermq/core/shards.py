@@ -34,10 +34,11 @@ def was_sent_by(seq: int, upto_seq: int) -> bool:
 
     A seq from another range of numbers was given elsewhere: its message came by a move, not by a later send.
     """
-    return seq <= upto_seq or _range_end(upto_seq) <= seq
+    return seq <= upto_seq or range_end(upto_seq) <= seq
 
 
-def _range_end(seq: int) -> int:
+def range_end(seq: int) -> int:
+    """Where the range of numbers ends that a seq is of."""
     if seq < FIRST_ERA:
         return (seq // STEP + 1) * STEP
     return (seq // ERA_SPAN + 1) * ERA_SPAN

@@ -14,9 +14,10 @@ import msgspec
 from couriermq.clock import Clock, fresh_key
 from couriermq.core.duties import ARCHIVE
 from couriermq.core.errors import Unavailable
+from couriermq.core.jumps import Jump, end_of_stretch, forward, skip
 from couriermq.core.lanes import first_of_lane, lane_of, shard_of_lane
 from couriermq.core.model import SECOND
-from couriermq.journal import segments
+from couriermq.journal import ownership, segments
 from couriermq.journal.place import Draft, Place
 from couriermq.journal.segments import Segment, SegmentWriter
 from couriermq.storage.base import CannotOpen, ShardLog, Span
@@ -53,18 +54,19 @@ class Chain:
         self.end = self.reach = self.trimmed = first_of_lane(lane)
         self.looked_for = -1
 
-    def put(self, segments: Sequence[Segment]) -> None:
+    def put(self, segments: Sequence[Segment], jumps: Sequence[Jump]) -> None:
         """Take these in place of those that were known, and see how far back they reach without a gap."""
         self.segments = list(segments)
         self.end = self.reach = segments[-1].end if segments else first_of_lane(self.lane)
         for segment in reversed(segments):
-            if segment.end < self.reach:
+            if skip(jumps, segment.end) < self.reach:
                 break
             self.reach = segment.start
 
-    def oldest(self, journal: Span) -> int:
+    def oldest(self, journal: Span, jumps: Sequence[Jump]) -> int:
         """The offset from which on events can be read without a gap up to, and through, the journal."""
-        return min(self.reach, journal.oldest) if self.segments and self.end >= journal.oldest else journal.oldest
+        is_whole = bool(self.segments) and skip(jumps, self.end) >= journal.oldest
+        return min(self.reach, journal.oldest) if is_whole else journal.oldest
 
     def find(self, offset: int) -> Segment | None:
         """The segment that holds an offset."""
@@ -97,6 +99,7 @@ class Archive:
         self._held = held
         self._chains: dict[int, Chain] = {}
         self._opened = False
+        self._incarnation = ""
         self._mark = fresh_key().hex()[:8]
         self._stopping = False
         self._last_at: dict[Segment, int] = {}
@@ -109,7 +112,7 @@ class Archive:
 
     def oldest(self, journal: Span) -> int:
         """The offset from which on events of a lane can be read without a gap up to, and through, the journal."""
-        return self._chain(journal.oldest).oldest(journal)
+        return self._chain(journal.oldest).oldest(journal, self._store.jumps)
 
     def find(self, offset: int) -> Segment | None:
         """The segment that holds an offset."""
@@ -127,13 +130,29 @@ class Archive:
         """See what is there, and be ready to write; raises CannotOpen when it cannot be this store's."""
         writes = self._store.holds(ARCHIVE)
         if writes:
+            await asyncio.to_thread(ownership.check, self.place, self._store.identity, shard=await self._shard())
             await asyncio.to_thread(self.place.sweep)
+            await self._set_lost_aside()
+            await asyncio.to_thread(ownership.write, self.place, self._store.identity, shard=await self._shard())
         await self.look()
-        self._opened = writes
+        self._opened, self._incarnation = writes, self._store.identity.present.name
+
+    async def _shard(self) -> int:
+        return shard_of_lane(min(await self._store.spans()))
+
+    async def _set_lost_aside(self) -> None:
+        """Segments from behind the point that the store was restored to are no longer part of its history."""
+        for segment in segments.among(await asyncio.to_thread(self.place.list)):
+            if segments.is_lost(segment, self._store.jumps):
+                await asyncio.to_thread(self.place.set_aside, segment.name)
+                log.warning("a segment of an earlier incarnation was set aside", extra={"segment": segment.name})
 
     async def look(self) -> None:
         """See what is there; raises CannotOpen when it cannot be this store's."""
-        spans, listed = await self._store.spans(), segments.chain(await asyncio.to_thread(self.place.list))
+        spans, names = await self._store.spans(), await asyncio.to_thread(self.place.list)
+        listed = segments.chain(
+            [segment for segment in segments.among(names) if not segments.is_lost(segment, self._store.jumps)]
+        )
         by_lane = groupby(listed, key=lambda segment: lane_of(segment.start))
         shard = shard_of_lane(min(spans))
         found = {lane: list(those) for lane, those in by_lane if shard_of_lane(lane) == shard}
@@ -143,10 +162,11 @@ class Archive:
             sealed, end = beyond
             raise CannotOpen(
                 f"the archive in {self.place} has events up to offset {sealed}, but the store only up to {end}: it is"
-                " another store's, or the store is an older copy; move the archive away"
+                " another store's, or the store is an older copy. If it is a copy, stop the server and run"
+                " `courier store begin-incarnation`; else move the archive away"
             )
         for lane in sorted({*spans, *found}):
-            self._chain(first_of_lane(lane)).put(found.get(lane, []))
+            self._chain(first_of_lane(lane)).put(found.get(lane, []), self._store.jumps)
 
     async def sealed_until(self) -> dict[int, int]:
         """The offset that the newest segment of each lane ends with, whichever node has sealed it."""
@@ -160,7 +180,7 @@ class Archive:
         """
         for span in journal.values():
             chain = self._chain(span.oldest)
-            if chain.end < span.oldest and chain.looked_for != span.oldest:
+            if skip(self._store.jumps, chain.end) < span.oldest and chain.looked_for != span.oldest:
                 try:
                     await self.look()
                 except OSError as error:
@@ -196,7 +216,7 @@ class Archive:
 
     async def tend(self) -> None:
         """Seal what is due and forget what is too much."""
-        if not self._opened:
+        if not self._opened or self._incarnation != self._store.identity.present.name:
             await self.open()
         await self._seal_due()
         await self._forget()
@@ -211,12 +231,13 @@ class Archive:
     async def _seal_lane(self, chain: Chain, *, until: int) -> None:
         while True:
             span = (await self._store.spans())[chain.lane]
-            start = max(chain.end, span.oldest)
-            if start > chain.end and chain.segments:
-                log.warning("the journal forgot offsets %d to %d before they were archived", chain.end, start)
+            end = skip(self._store.jumps, chain.end)
+            start = max(end, skip(self._store.jumps, span.oldest))
+            if start > end and chain.segments:
+                log.warning("the journal forgot offsets %d to %d before they were archived", end, start)
             if start >= until or not await self._is_due(start) or not self._store.holds(ARCHIVE):
                 return
-            await self._seal(start, span.next)
+            await self._seal(start, min(span.next, end_of_stretch(self._store.jumps, start) or span.next))
 
     async def _is_due(self, start: int) -> bool:
         if await self._store.offset_keeping(self._limits.segment_bytes, lane_of(start)) > start:
@@ -225,6 +246,8 @@ class Archive:
         return bool(first) and first[0].event.at + self._limits.segment_ms <= self._clock.now()
 
     async def _seal(self, start: int, stop: int) -> None:
+        shard = shard_of_lane(lane_of(start))
+        await asyncio.to_thread(ownership.check, self.place, self._store.identity, shard=shard)
         draft = await asyncio.to_thread(self.place.create, f"{start:020d}-{self._mark}")
         try:
             end = await self._fill(draft, start, stop)
@@ -234,7 +257,7 @@ class Archive:
             raise
         chain, sealed = self._chain(start), Segment(start, end, size)
         if sealed not in chain.segments:  # somebody may have looked since it appeared
-            chain.put([*chain.segments, sealed])
+            chain.put([*chain.segments, sealed], self._store.jumps)
         log.info("sealed", extra={"start": start, "end": end, "bytes": size})
 
     async def _fill(self, draft: Draft, start: int, stop: int) -> int:
@@ -254,7 +277,7 @@ class Archive:
         """Have the store forget what is sealed, some at a time."""
         oldest = (await self._store.spans())[chain.lane].oldest
         while chain.trimmed < chain.end:
-            oldest = min(max(oldest, chain.trimmed) + TRIM_STEP, chain.end)
+            oldest = min(forward(self._store.jumps, max(oldest, chain.trimmed), TRIM_STEP), chain.end)
             await self._store.trim_events(before=oldest)
             chain.trimmed = oldest
 
@@ -267,7 +290,7 @@ class Archive:
             if not too_much and await self._latest(oldest) + self._limits.age_ms > now:
                 return
             chain = self._chain(oldest.start)
-            chain.put(chain.segments[1:])
+            chain.put(chain.segments[1:], self._store.jumps)
             self._last_at.pop(oldest, None)
             await asyncio.to_thread(self.place.delete, oldest.name)
             log.info("forgotten", extra={"segment": oldest.name})

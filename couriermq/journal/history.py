@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from couriermq.core.errors import Invalid, OffsetGone
 from couriermq.core.events import Entry
+from couriermq.core.jumps import Jump, count, end_of_stretch, is_lost, skip
 from couriermq.core.lanes import first_of_lane, lane_name, lane_of
 from couriermq.core.shards import shard_of
 from couriermq.journal import arrow, segments
@@ -49,6 +50,10 @@ class Past:
     def archive(self) -> Archive | None:
         return self._archive
 
+    @property
+    def jumps(self) -> Sequence[Jump]:
+        return self._store.jumps
+
     async def spans(self) -> dict[int, Span]:
         """What can be read of each lane."""
         journal = await self._store.spans()
@@ -61,7 +66,8 @@ class Past:
         """How many events are in the journal only."""
         journal = await self._store.spans()
         sealed = {} if self._archive is None else await self._archive.sealed_until()
-        return sum(max(0, span.next - max(sealed.get(lane, 0), span.oldest)) for lane, span in journal.items())
+        starts = {lane: max(sealed.get(lane, 0), span.oldest) for lane, span in journal.items()}
+        return sum(count(self.jumps, starts[lane], span.next) for lane, span in journal.items())
 
     async def segments(self, *, start: int, stop: int) -> list[Segment]:
         """The segments of the archive that hold something of `start` up to `stop`, in order."""
@@ -80,6 +86,9 @@ class Past:
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         """Events from `start` on, up to `limit` but perhaps fewer; none only at the end. Raises OffsetGone."""
+        start = skip(self.jumps, start)
+        end = end_of_stretch(self.jumps, start)
+        limit = limit if end is None else min(limit, end - start)
         for attempt in range(TRIES):
             segment = await self._segment_of(start, sealed=attempt > 0)
             try:
@@ -117,42 +126,42 @@ class Past:
     ) -> AsyncIterator[bytes]:
         """The events of offsets `start` up to `stop` that are selected, as an Arrow stream."""
         yield await asyncio.to_thread(arrow.head, columns)
-        offset = start
+        offset = skip(self.jumps, start)
         while offset < stop:
             segment = await self._segment_of(offset)
             if segment is None or self._archive is None:
                 entries = await self.read_events(start=offset, limit=min(chunk, stop - offset))
                 if not entries:
                     raise OffsetGone(offset, stop)  # cannot be; but a stream must never end early as if it were whole
-                offset = entries[-1].offset + 1
+                offset = skip(self.jumps, entries[-1].offset + 1)
                 if chosen := selection.choose(entries):
                     yield arrow.batch(chosen, columns)
             else:
                 end = min(stop, segment.end)
                 async for part in _in_thread(self._parts(self._archive, segment, offset, end, selection, columns)):
                     yield part
-                offset = end
+                offset = skip(self.jumps, end)
         yield arrow.END
 
     async def tables(
         self, *, start: int, stop: int, selection: Selection, columns: Sequence[str], chunk: int = CHUNK
     ) -> "AsyncIterator[tuple[pa.Table, int]]":
         """The selected events of offsets `start` up to `stop` as tables, each with the offset that it reaches."""
-        offset = start
+        offset = skip(self.jumps, start)
         while offset < stop:
             segment = await self._segment_of(offset)
             if segment is None or self._archive is None:
                 entries = await self.read_events(start=offset, limit=min(chunk, stop - offset))
                 if not entries:
                     raise OffsetGone(offset, stop)  # cannot be; but a stream must never end early as if it were whole
-                offset = entries[-1].offset + 1
+                offset = skip(self.jumps, entries[-1].offset + 1)
                 yield arrow.table(selection.choose(entries), columns), offset
             else:
                 end = min(stop, segment.end)
                 chosen = self._chosen(self._archive, segment, offset, end, selection, columns)
                 while (part := await asyncio.to_thread(next, chosen, None)) is not None:
                     yield part
-                offset = end
+                offset = skip(self.jumps, end)
 
     async def sealed(self, *, start: int, stop: int) -> Sealed | None:
         """The segment that `start` is in, and its file, where sending it as it is pays: it is large and mostly wanted.
@@ -210,6 +219,16 @@ class History:
 
     def __init__(self, *pasts: Past) -> None:
         self._pasts = list(pasts)
+
+    @property
+    def jumps(self) -> Sequence[Jump]:
+        """Where offsets jump because a new incarnation of the store began."""
+        return [jump for past in self._pasts for jump in past.jumps]
+
+    def refuse_lost(self, offset: int) -> None:
+        """Raises OffsetGone for an offset that only an earlier incarnation can have given."""
+        if is_lost(self.jumps, offset):
+            raise OffsetGone.of_earlier_incarnation(offset, skip(self.jumps, offset))
 
     def add(self, past: Past) -> None:
         """There is one shard more."""

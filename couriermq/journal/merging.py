@@ -6,6 +6,7 @@ Each lane counts its own offsets, so only instants tell what came first. Where t
 from collections.abc import AsyncIterator, Mapping
 
 from couriermq.core.events import Entry
+from couriermq.core.jumps import backward, skip
 from couriermq.core.lanes import lane_of
 from couriermq.storage.base import EventLog, Span
 
@@ -65,7 +66,7 @@ async def backwards(
     upcoming = dict(ends)
     while True:
         for lane in [lane for lane, entries in lanes.items() if not entries]:
-            start = max(oldest[lane], upcoming[lane] - chunk)
+            start = max(oldest[lane], backward(log.jumps, upcoming[lane], chunk))
             lanes[lane] = await _between(log, start, upcoming[lane])
             upcoming[lane] = start
             if not lanes[lane]:
@@ -78,10 +79,11 @@ async def backwards(
 
 async def _between(log: EventLog, start: int, end: int) -> list[Entry]:
     entries: list[Entry] = []
+    start = skip(log.jumps, start)
     while start < end:
         some = await log.read_events(start=start, limit=end - start)
         if not some:
             break
         entries += some
-        start = some[-1].offset + 1
+        start = skip(log.jumps, some[-1].offset + 1)
     return entries

@@ -9,6 +9,8 @@ from urllib.parse import unquote, urlsplit
 SUFFIX = ".parquet"
 _HIDDEN = ".part"
 """The end of the name of a file that is still being written; such names also begin with a dot, as readers expect."""
+LOST = "_lost"
+"""The folder of segments that belong to the lost end of an earlier incarnation."""
 NO_FOLDERS = {"s3", "gcs", "abfs"}
 """Stores that have no folders to make. A move is a copy there, and an object appears once it is complete."""
 
@@ -40,6 +42,14 @@ class Place(Protocol):
         """Something that pyarrow reads Parquet from; raises FileNotFoundError."""
 
     def delete(self, name: str) -> None: ...
+
+    def set_aside(self, name: str) -> None:
+        """Move a file into the folder `_lost`, where no reader looks."""
+
+    def read_note(self, name: str) -> bytes | None:
+        """A small file that is no segment; None where there is none."""
+
+    def write_note(self, name: str, content: bytes) -> None: ...
 
 
 def place_of(where: str) -> Place:
@@ -77,6 +87,25 @@ class LocalPlace:
 
     def delete(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
+
+    def set_aside(self, name: str) -> None:
+        (self.folder / LOST).mkdir(exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            (self.folder / name).replace(self.folder / LOST / name)
+
+    def read_note(self, name: str) -> bytes | None:
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_note(self, name: str, content: bytes) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        hidden = self.folder / f".{name}{_HIDDEN}"
+        hidden.write_bytes(content)
+        _sync(hidden)
+        hidden.replace(self.folder / name)
+        _sync(self.folder)
 
 
 class _LocalDraft:
@@ -158,6 +187,27 @@ class RemotePlace:
     def delete(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._files[0].delete_file(self._path(name))
+
+    def set_aside(self, name: str) -> None:
+        files, _ = self._files
+        if files.type_name not in NO_FOLDERS:
+            files.create_dir(self._path(LOST), recursive=True)
+        with contextlib.suppress(FileNotFoundError):
+            files.move(self._path(name), self._path(f"{LOST}/{name}"))
+
+    def read_note(self, name: str) -> bytes | None:
+        try:
+            with self._files[0].open_input_stream(self._path(name)) as source:
+                return bytes(source.read())
+        except FileNotFoundError:
+            return None
+
+    def write_note(self, name: str, content: bytes) -> None:
+        files, base = self._files
+        if files.type_name not in NO_FOLDERS:
+            files.create_dir(base, recursive=True)
+        with files.open_output_stream(self._path(name)) as sink:
+            sink.write(content)
 
 
 class _RemoteDraft:

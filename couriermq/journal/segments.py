@@ -8,6 +8,7 @@ import msgspec
 
 from couriermq.core.chronicle import Commit
 from couriermq.core.events import Entry, Event
+from couriermq.core.jumps import Jump
 from couriermq.journal.arrow import commits_batch
 from couriermq.journal.place import SUFFIX, Place
 from couriermq.journal.schema import COLUMNS, REPEATING, conform, journal_schema
@@ -50,9 +51,18 @@ def name_of(start: int, end: int) -> str:
     return f"{start:020d}-{end:020d}{SUFFIX}"
 
 
-def chain(listed: Sequence[tuple[str, int]]) -> list[Segment]:
-    """The segments among the files of a place, in order; one that lies inside another is left out."""
-    found = [Segment(int(match[1]), int(match[2]), size) for name, size in listed if (match := _NAME.fullmatch(name))]
+def among(listed: Sequence[tuple[str, int]]) -> list[Segment]:
+    """The segments among the files of a place."""
+    return [Segment(int(match[1]), int(match[2]), size) for name, size in listed if (match := _NAME.fullmatch(name))]
+
+
+def is_lost(segment: Segment, jumps: Sequence[Jump]) -> bool:
+    """Whether some of it is of an earlier incarnation, from behind the point that the store was restored to."""
+    return any(segment.end > jump.end and segment.start < jump.first for jump in jumps)
+
+
+def chain(found: Sequence[Segment]) -> list[Segment]:
+    """Segments in order; one that lies inside another is left out."""
     kept: list[Segment] = []
     for segment in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or segment.end > kept[-1].end:

@@ -45,7 +45,7 @@ class Busy(Exception):
 
 
 def sealed_segments(place: Place) -> list[Segment]:
-    return segments.chain(place.list())
+    return segments.chain(segments.among(place.list()))
 
 
 def look_through(place: Place, sealed: Sequence[Segment], lake: Lake, wanted: Wanted) -> Iterator[Found]:

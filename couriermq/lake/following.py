@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import Entry
+from couriermq.core.jumps import backward
 from couriermq.core.lanes import first_of_lane, lane_of
 from couriermq.core.model import DAY
 from couriermq.journal.merging import Places, forwards
@@ -62,7 +63,8 @@ class Follower:
         begins, share = await self._log.offsets_at(since) if since else {}, self._scan_count // len(spans)
         for lane, span in spans.items():
             first = first_of_lane(lane)
-            start = span.next - share if self.border is None else self.border.offsets.get(lane, first)
+            newest = backward(self._log.jumps, span.next, share)
+            start = newest if self.border is None else self.border.offsets.get(lane, first)
             self._next[lane] = max(span.oldest, start, begins.get(lane, first))
         self.known_from = max([await self._complete_from(start) for start in self._next.values()])
 

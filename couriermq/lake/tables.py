@@ -5,6 +5,7 @@ others, so the table is listed and read again.
 """
 
 import json
+import logging
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 EVENTS, MESSAGES, QUEUE_MINUTES = "events", "messages", "queue_minutes"
 LISTENER_MINUTES, DEAD_LETTERS, TENANT_USAGE = "listener_minutes", "dead_letters", "tenant_usage"
@@ -42,6 +44,8 @@ class Freshness(msgspec.Struct, frozen=True):
 
     batch: int
     offsets: dict[str, int]
+    store: str | None = None
+    """Of which store and incarnation; none where the batch is from before that was noted."""
 
 
 class Within(msgspec.Struct, frozen=True):
@@ -67,8 +71,11 @@ class Within(msgspec.Struct, frozen=True):
 class Lake:
     """Tables below one folder; any of them may not be there yet."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, stamp: Callable[[], str] | None = None) -> None:
+        """With `stamp`, which tells what store and incarnation there is, tables of another one do not count."""
         self.root = root
+        self._stamp = stamp
+        self._refused: str | None = None
 
     def has(self, table: str) -> bool:
         return bool(self.files(table))
@@ -97,7 +104,16 @@ class Lake:
 
     def freshness(self) -> Freshness | None:
         """Up to where all tables are complete; None when no batch has been finished."""
-        return _persistently(lambda: _last_commit(self.root / CHECKPOINT))
+        fresh = _persistently(lambda: _last_commit(self.root / CHECKPOINT))
+        if fresh is None or fresh.store is None or self._stamp is None or fresh.store == self._stamp():
+            return fresh
+        if self._refused != fresh.store:
+            self._refused = fresh.store
+            log.warning(
+                "the tables in %s are of another incarnation or store (%s, and this is %s) and are not used: make them"
+                " anew with `courier pipeline rebuild`", self.root, fresh.store, self._stamp(),
+            )  # fmt: skip
+        return None
 
 
 def _persistently(read: Callable[[], T]) -> T:
@@ -156,8 +172,9 @@ def _last_commit(checkpoint: Path) -> Freshness | None:
         return None
     batch = max(done)
     *_, ended = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
-    offsets = {lane.replace("offset", "0"): offset for lane, offset in json.loads(ended).items()}
-    return Freshness(batch, offsets)
+    kept = json.loads(ended)
+    store = kept.pop("store", None)
+    return Freshness(batch, {lane.replace("offset", "0"): offset for lane, offset in kept.items()}, store)
 
 
 def day_of(at: int) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.types import StructType
 
+from couriermq.spark.incarnation import STORE, check_job
 from couriermq.spark.journal import DataLoss, JournalError, ranges
 from couriermq.spark.options import CONSUME, MODES, OptionError, Options, read_options
 from couriermq.spark.queues import Epoch, Job
@@ -31,7 +32,7 @@ REST_S = 0.2
 
 log = logging.getLogger(__name__)
 
-Offset = dict[str, int]
+Offset = dict[str, Any]
 
 
 class Part(InputPartition):
@@ -73,7 +74,7 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's names
-        return {"claim": self._epoch.done}
+        return {"claim": self._epoch.done, STORE: self._epoch.stamp}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxRows(self._rows_per_batch)
@@ -83,6 +84,7 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Spark asks for the batch after `start` only when it has committed all up to `start`."""
+        self._check_stamp(start)
         self.commit(start)
         number = self._next_after(start["claim"])
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._rows_per_batch
@@ -92,7 +94,11 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 time.sleep(REST_S)
             return start
         self._counts = {number: count}
-        return {"claim": number}
+        return {"claim": number, STORE: self._epoch.stamp}
+
+    def _check_stamp(self, kept: Offset) -> None:
+        advice = "free the job with `courier claims free`, then begin with a new checkpointLocation and a new job"
+        check_job(self._epoch.stamp, kept, advice=advice)
 
     def _next_after(self, claim: int) -> int:
         done = self._epoch.done
@@ -101,6 +107,8 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return max(claim, done) + 1
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        for one in (start, end):
+            self._check_stamp(one)
         parts: list[InputPartition] = []
         for number in range(start["claim"] + 1, end["claim"] + 1):
             count = self._count(number)
@@ -121,6 +129,7 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: Offset) -> None:
         """Comes one batch late, and never for the last one: see `latestOffset`."""
         epoch = self._epoch
+        self._check_stamp(end)
         if end["claim"] > self._acked:
             self._job.ack(epoch.number, end["claim"])
             self._acked = end["claim"]

@@ -14,6 +14,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode, urlsplit
 
+from couriermq.core.jumps import Jump
 from couriermq.core.lanes import lane_named, lane_of
 from couriermq.journal.schema import NAMES, REPEATING, conform, journal_schema
 
@@ -133,6 +134,15 @@ class Journal(NamedTuple):
         if any(isinstance(one["next"], str) for one in lanes.values()):
             raise JournalError("this needs root's token: a tenant's credential does not see the journal's offsets")
         return {lane: Span(one["oldest"], one["next"]) for lane, one in lanes.items()}
+
+    def stamp(self) -> str:
+        """Which store, and which incarnation of it, this is."""
+        answer = self.ask("GET", PREFIX)
+        return stamp_of(answer)
+
+    def jumps(self) -> list[Jump]:
+        """Where offsets jump, for root."""
+        return [Jump(one["end"], one["next"]) for one in self.ask("GET", PREFIX).get("jumps", [])]
 
     def span(self, lane: int = 0) -> Span:
         return self.spans()[lane]
@@ -368,6 +378,11 @@ def _failure(status: int, content: bytes) -> Exception:
     if status in ASK_AGAIN:
         return OSError(sentence)
     return {GONE: DataLoss, NOT_FOUND: NotThere}.get(status, JournalError)(sentence)
+
+
+def stamp_of(answer: Mapping[str, Any]) -> str:
+    """Which store and incarnation an answer is of, as checkpoints keep it."""
+    return f"{answer.get('store', '')}/{answer.get('incarnation', '')}"
 
 
 class Patience:

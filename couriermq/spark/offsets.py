@@ -6,10 +6,12 @@ it was added later. Checkpoints from before there were lanes have the same keys,
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from couriermq.core import jumps as across
+from couriermq.core.jumps import Jump
 from couriermq.core.lanes import first_of_lane, lane_name, lane_named, lane_of
 from couriermq.spark.journal import Journal, JournalError, Span
 
@@ -36,7 +38,8 @@ def read_offsets(text: str | None) -> Offsets:
     """The offsets in a query's progress; none where Spark has nothing to say."""
     if not text or text in NOTHING:
         return {}
-    return by_name({lane: int(at) for lane, at in by_lane(json.loads(text)).items()})
+    kept = {name: at for name, at in json.loads(text).items() if name != "store"}
+    return by_name({lane: int(at) for lane, at in by_lane(kept).items()})
 
 
 def at_of(offsets: Mapping[str, int], name: str) -> int:
@@ -44,15 +47,15 @@ def at_of(offsets: Mapping[str, int], name: str) -> int:
     return offsets.get(name, first_of_lane(lane_named(name)))
 
 
-def stretches(start: Mapping[str, int], end: Mapping[str, int]) -> list[tuple[int, int]]:
-    """What lies between, as one range of each lane that has any."""
+def stretches(start: Mapping[str, int], end: Mapping[str, int], jumps: Sequence[Jump] = ()) -> list[tuple[int, int]]:
+    """What lies between, as ranges of each lane that has any: one, or one more for each jump."""
     both = [(at_of(start, name), stop) for name, stop in end.items()]
-    return [(begin, stop) for begin, stop in both if begin < stop]
+    return [piece for begin, stop in both for piece in across.stretches(jumps, begin, stop)]
 
 
-def backlog(end: Mapping[str, int], newest: Mapping[str, int]) -> int:
+def backlog(end: Mapping[str, int], newest: Mapping[str, int], jumps: Sequence[Jump] = ()) -> int:
     """How many offsets there are behind `end`."""
-    return sum(stop - begin for begin, stop in stretches(end, newest))
+    return sum(stop - begin for begin, stop in stretches(end, newest, jumps))
 
 
 def newest_of(spans: Mapping[int, Span]) -> Offsets:
@@ -63,14 +66,16 @@ def oldest_of(spans: Mapping[int, Span]) -> Offsets:
     return by_name({lane: span.oldest for lane, span in spans.items()})
 
 
-def advance(start: Mapping[str, int], newest: Mapping[str, int], most: int | None) -> Offsets:
+def advance(
+    start: Mapping[str, int], newest: Mapping[str, int], most: int | None, jumps: Sequence[Jump] = ()
+) -> Offsets:
     """As far as `newest`, but at most so many offsets in all; what one lane does not use others may."""
-    left = {name: max(0, stop - at_of(start, name)) for name, stop in newest.items()}
+    left = {name: across.count(jumps, at_of(start, name), stop) for name, stop in newest.items()}
     taken: Offsets = {}
     for index, name in enumerate(sorted(left, key=lambda name: left[name])):
         fair = left[name] if most is None else -(-(most - sum(taken.values())) // (len(left) - index))
         taken[name] = min(left[name], fair)
-    reached = {name: at_of(start, name) + count for name, count in taken.items()}
+    reached = {name: across.forward(jumps, at_of(start, name), count) for name, count in taken.items()}
     return by_name(by_lane({**start, **reached}))
 
 

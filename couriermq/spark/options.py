@@ -16,7 +16,8 @@ OF_EVENTS = {EVENTS, MESSAGES}
 """Modes whose rows are events of the journal."""
 KNOWN = (
     "url", "token", "caFile", "tenant", "queue", "queues", "mode", "startingOffset", "endingOffset",
-    "maxRecordsPerBatch", "rowsPerPartition", "failOnDataLoss", "cursor", "job", "exchange", "series", "number", "path",
+    "maxRecordsPerBatch", "rowsPerPartition", "failOnDataLoss", "acceptIncarnation", "cursor", "job",
+    "exchange", "series", "number", "path",
     "checkpointLocation",
 )  # fmt: skip
 ROWS_PER_PARTITION = 1_000_000
@@ -38,6 +39,7 @@ class Options(NamedTuple):
     rows_per_batch: int | None
     rows_per_partition: int
     fail_on_data_loss: bool
+    accept_incarnation: bool
     cursor: str | None
     job: str | None
     exchange: str | None
@@ -68,6 +70,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         rows_per_batch=_number(options, "maxRecordsPerBatch", None),
         rows_per_partition=_number(options, "rowsPerPartition", ROWS_PER_PARTITION) or ROWS_PER_PARTITION,
         fail_on_data_loss=_choice(options, "failOnDataLoss", ("true", "false")) == "true",
+        accept_incarnation=_choice(options, "acceptIncarnation", ("false", "true")) == "true",
         cursor=options.get("cursor"),
         job=options.get("job"),
         exchange=options.get("exchange"),

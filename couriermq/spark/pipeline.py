@@ -1,6 +1,6 @@
 """The pipeline: from the journal to the lake's tables, batch by batch, each batch exactly once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,6 +8,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from couriermq.core.jumps import Jump
 from couriermq.spark.cursors import CursorKeeper
 from couriermq.spark.journal import Journal
 from couriermq.spark.lake import CHECKPOINT, Terms, open_lake
@@ -125,13 +126,14 @@ class _Keeper(CursorKeeper):
         self._report = report
         self._told = -1
         self._oldest = oldest_of(job.journal.spans())
+        self._jumps = job.journal.jumps()
 
     def keep(self, progress: Any) -> None:
         """A batch that was heard of before is not news, nor is a look that found none."""
         if progress.numInputRows and progress.batchId > self._told:
             super().keep(progress)
             self._told = progress.batchId
-            self._report(_read_progress(progress, self._oldest))
+            self._report(_read_progress(progress, self._oldest, self._jumps))
 
     def catch_up(self, query: StreamingQuery) -> None:
         """Hear of the batches that have ended since."""
@@ -139,15 +141,15 @@ class _Keeper(CursorKeeper):
             self.keep(progress)
 
 
-def _read_progress(progress: Any, oldest: Offsets) -> Progress:
+def _read_progress(progress: Any, oldest: Offsets, jumps: Sequence[Jump]) -> Progress:
     """Of a query's first batch Spark does not tell where it began: that was the `oldest` that there is."""
     source = progress.sources[0]
     end, newest = read_offsets(source.endOffset), read_offsets(source.latestOffset)
     start = read_offsets(source.startOffset) or oldest
     return Progress(
         batch=progress.batchId,
-        events=backlog(start, end),
+        events=backlog(start, end, jumps),
         offset=max(end.values(), default=0),
-        backlog=backlog(end, newest),
+        backlog=backlog(end, newest, jumps),
         seconds=progress.durationMs.get("triggerExecution", 0) / 1_000,
     )

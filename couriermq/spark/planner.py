@@ -91,13 +91,13 @@ class OffsetPlanner:
         return {lane: min(offset, newest[lane]) for lane, offset in asked.items()}
 
     def advance(self, start: Offsets, target: Offsets | None, most: int | None) -> Offsets:
-        return advance(start, self.newest() if target is None else target, most)
+        return advance(start, self.newest() if target is None else target, most, self._journal.jumps())
 
     def stretches(self, start: Offsets, end: Offsets) -> list[Stretch]:
         self._check_kept(start, end)
         return [
             Stretch(lane_of(begin), *piece)
-            for begin, stop in stretches(start, end)
+            for begin, stop in stretches(start, end, self._journal.jumps())
             for piece in self._pieces(begin, stop)
         ]
 

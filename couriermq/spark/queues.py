@@ -11,7 +11,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode
 
-from couriermq.spark.journal import READ_BYTES, Journal, NotThere, Patience
+from couriermq.spark.journal import READ_BYTES, Journal, NotThere, Patience, stamp_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +28,8 @@ class Epoch(NamedTuple):
     number: int
     done: int
     opened_at: int
+    stamp: str
+    """Of the store, and of its incarnation."""
 
 
 class Job(NamedTuple):
@@ -41,7 +43,7 @@ class Job(NamedTuple):
     def open(self) -> Epoch:
         """Shut out whoever acted for the job before."""
         answer = self._ask("POST", "/open")
-        return Epoch(answer["epoch"], answer["done"], answer["opened_at"])
+        return Epoch(answer["epoch"], answer["done"], answer["opened_at"], stamp_of(answer))
 
     def epoch(self) -> int:
         """The epoch that holds now, whoever has opened it."""

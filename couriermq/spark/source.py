@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from couriermq.journal.schema import ALWAYS
 from couriermq.spark.consume import ConsumingReader
 from couriermq.spark.cursors import advance_cursor
+from couriermq.spark.incarnation import check, places_of, stamped
 from couriermq.spark.journal import Wanted
 from couriermq.spark.messages import KINDS, event_columns, to_messages
 from couriermq.spark.options import CONSUME, MESSAGES, MODES, RANGES, OptionError, Options, read_options
@@ -28,6 +29,7 @@ from couriermq.spark.writer import BatchWriter, StreamWriter
 if TYPE_CHECKING:
     import pyarrow as pa
 
+TABLES_ANEW = "make the tables anew with `courier pipeline rebuild`, or fill another folder"
 REST_S = 0.2
 """How long a stream that has read everything rests before it tells Spark so: Spark asks again at once."""
 
@@ -86,6 +88,8 @@ class CourierSource(DataSource):
     rowsPerPartition    a task covers about so many offsets, 1000000 by default; it ends where a segment of the archive
                         does if one does near there
     failOnDataLoss      true (default): offsets that the server no longer has end the query; false: they are skipped
+    acceptIncarnation   false (default): a stream whose checkpoint is of an earlier incarnation of the store, which was
+                        restored since, ends; true: it goes on if it has read nothing that was lost
     cursor              the name of a cursor that follows a stream and holds the server's retention back (root only):
                         when the stream looks for news it is behind the last batch that Spark has committed
 
@@ -105,8 +109,8 @@ class CourierSource(DataSource):
     A stream that writes publishes each batch once, whatever is killed when; a batch write that fails has sent nothing.
     Offsets are journal offsets: the same range gives the same rows, if not always in the same tasks, so a stream that
     is replayed after a crash is exactly once with a sink that is. A server that restarts is waited for. Progress shows
-    offsets as an object with one for each lane, such as {"0": 1200}, and the newest ones of the server as
-    `latestOffset`, so that the backlog is its distance from `endOffset`.
+    offsets as an object with one for each lane and the store, such as {"0": 1200, "store": "…/1"}, and the newest ones
+    of the server as `latestOffset`, so that the backlog is its distance from `endOffset`.
     """
 
     @classmethod
@@ -233,8 +237,8 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
         """Spark asks more than once, and between two answers nothing may be lost: `latest` is where it was first."""
         if self._initial is None:
             self._check_once()
-            self._initial = self.planner.start()
-            self._keep(self._initial)
+            self._initial = stamped(self.planner.start(), self.options.journal.stamp())
+            self._keep(places_of(self._initial))
         return self._initial.copy()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -248,12 +252,15 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
     def latestOffset(self, start: Places, limit: ReadLimit) -> Places:  # noqa: N802
         """Spark asks when it has committed everything up to `start`; of the last batch it says so in no other way."""
         self._check_once()
-        self._keep(start)
+        stamp, places = self._check_stamp(start), places_of(start)
+        self._keep(places)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = self.planner.advance(start, self._target, most)
-        if end == start and self._target is None:
+        end = self.planner.advance(places, places_of(self._target) if self._target else None, most)
+        if end != places:
+            return stamped(end, stamp)
+        if self._target is None:
             time.sleep(REST_S)
-        return end
+        return start
 
     def _check_once(self) -> None:
         """When the stream begins, with or without a checkpoint; later a server that is away is waited for."""
@@ -262,10 +269,16 @@ class StreamReader(JournalReader, DataSourceStreamReader, SupportsTriggerAvailab
             self._checked = True
 
     def reportLatestOffset(self) -> Places:  # noqa: N802
-        return self.planner.newest()
+        return stamped(self.planner.newest(), self.options.journal.stamp())
 
     def partitions(self, start: Places, end: Places) -> list[InputPartition]:
-        return self.parts(start, end)
+        for one in (start, end):
+            self._check_stamp(one)
+        return self.parts(places_of(start), places_of(end))
+
+    def _check_stamp(self, kept: Places) -> str:
+        advice = TABLES_ANEW if self.options.mode == RANGES else "begin with a new checkpointLocation"
+        return check(self.options.journal, kept, advice=advice, accept=self.options.accept_incarnation)
 
     def read(self, partition: InputPartition) -> "Iterator[Any]":
         assert isinstance(partition, Range)

@@ -15,6 +15,8 @@ from couriermq.core.chronicle import Commit
 from couriermq.core.errors import CourierError
 from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.flows import Flows
+from couriermq.core.incarnations import Identity, Stamp
+from couriermq.core.jumps import Jump
 from couriermq.core.lifecycle.browse import Filter
 from couriermq.core.lifecycle.cursor import Moved
 from couriermq.core.model import (
@@ -110,7 +112,7 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """A lane of the journal as it stands: offsets `oldest` up to, not including, `next` can be read."""
+    """A lane of the journal as it stands: offsets `oldest` up to, not including, `next` can be read, but for jumps."""
 
     oldest: int
     next: int
@@ -127,6 +129,10 @@ class RoutesChanged(Exception):
 class EventLog(Protocol):
     """What can be read of the past of all shards: their journals, or those and what was sealed of them before."""
 
+    @property
+    def jumps(self) -> Sequence[Jump]:
+        """Where offsets jump because a new incarnation of the store began."""
+
     async def spans(self) -> dict[int, Span]:
         """What can be read of each lane, in ascending order; lanes are added while the store runs."""
 
@@ -138,6 +144,13 @@ class EventLog(Protocol):
 
 class ShardLog(Protocol):
     """The journal of one shard, which can be trimmed; `Store` says what the methods do."""
+
+    @property
+    def identity(self) -> Identity:
+        """Which store the shard is for itself, and its incarnations."""
+
+    @property
+    def jumps(self) -> Sequence[Jump]: ...
 
     async def spans(self) -> dict[int, Span]: ...
 
@@ -161,6 +174,18 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish what is in hand and let go of the files."""
+
+    @property
+    def identity(self) -> Identity:
+        """Which store it is, and its incarnations; known once it is open."""
+
+    @property
+    def stamp(self) -> Stamp:
+        """What readers of the journal compare; another one as soon as any part of the store was restored."""
+
+    @property
+    def jumps(self) -> Sequence[Jump]:
+        """Where the offsets of its journals jump."""
 
     def holds(self, duty: str) -> bool:
         """Whether a duty is this node's now (see `core.duties`); a store that nobody shares leaves all to its node."""
@@ -365,6 +390,24 @@ async def newest_at(store: Store) -> int | None:
                 newest = max([newest or 0, *known])
                 start = entries[-1].offset + 1
     return newest
+
+
+class Journals:
+    """The past as far as the store itself remembers it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.read_events = store.read_events
+
+    @property
+    def jumps(self) -> Sequence[Jump]:
+        return [jump for journal in self._store.journals() for jump in journal.jumps]
+
+    async def spans(self) -> dict[int, Span]:
+        return {lane: span for journal in self._store.journals() for lane, span in (await journal.spans()).items()}
+
+    async def offsets_at(self, at: int) -> dict[int, int]:
+        return {lane: found for log in self._store.journals() for lane, found in (await log.offsets_at(at)).items()}
 
 
 class Shards(Protocol):

@@ -60,6 +60,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     seal_key: bytes
     next_key: int
     next_seq: int
+    identity: bytes | None = None
+    """Which store it is, as both engines keep it; none in a store that this version has not opened yet."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,7 @@
 """What handlers may ask for; put together once by the server."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from couriermq.auth.audit import Audit
@@ -10,6 +12,7 @@ from couriermq.claims import Claims
 from couriermq.clock import Clock
 from couriermq.config import Settings
 from couriermq.console.session import Sessions
+from couriermq.core.incarnations import Stamp
 from couriermq.core.numbers import Numbering
 from couriermq.core.receipts import Sealer
 from couriermq.delivery import Deliveries
@@ -50,6 +53,8 @@ class Services(msgspec.Struct, frozen=True):
     sessions: Sessions
     monitor: Monitor
     operations: Operations
+    stamp: Callable[[], Stamp]
+    """Which store, and which incarnation of it, the journal is of."""
     shards: Shards | None = None
     """Only a store that can be divided has them."""
     proxies: Proxies = Proxies()

@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lake": {"core", "clock", "journal", "storage.base"},
     "report": {"core", "lake"},
     "workers": set(),
-    "spark": {"clock", "journal.schema", "core.lanes", "core.shards", "core.billing"},
+    "spark": {"clock", "journal.schema", "core.jumps", "core.lanes", "core.shards", "core.billing"},
     "telemetry": OUR_WORDS | {"config"},
     "config": {"core"},
     "permissions": {"config", "journal", "storage.*"},

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from couriermq import __version__
+from couriermq.storage.sqlite.checksums import COLUMNS, register
 from tests.cli.conftest import Courier
 from tests.support.eventually import eventually_sync
 from tests.support.server import ServerProcess, start_server
@@ -89,7 +90,9 @@ def test_counters_that_disagree_with_the_messages_are_found(own_server: ServerPr
     courier.ok("send", "orders", "x")
     own_server.stop()
     with sqlite3.connect(own_server.data / "courier.db") as database:
+        register(database)
         database.execute("UPDATE tally SET ready = ready + 1")
+        database.execute(f"UPDATE tally SET crc = crc({COLUMNS['tally']})")
     run = courier("doctor", "--json", COURIER_URL="")
     wrong = [finding["sentence"] for finding in run.json if finding["level"] == "wrong"]
     assert run.code == 1
@@ -176,6 +179,35 @@ def test_a_restore_refuses_data_that_is_there_in_use_or_somebody_else_s(
     (tmp_path / "mine" / "diary").write_text("dear")
     other = courier("restore", tmp_path / "copy", "--data", tmp_path / "mine")
     assert (other.code, "it holds diary" in other.err) == (1, True)
+
+
+def test_the_incarnations_of_a_store_are_shown(own_server: ServerProcess, tmp_path: Path) -> None:
+    courier = at(own_server)
+    (shard,) = courier.ok("store", "show", "--json").json["shards"]
+    store = shard["identity"]["store"]
+    assert courier.ok("store", "show").lines == [f"store {store}", "  incarnation 1"]
+    courier.ok("backup", tmp_path / "copy")
+    courier.ok("restore", tmp_path / "copy", "--data", tmp_path / "again")
+    with start_server(tmp_path, data=tmp_path / "again") as second:
+        first, _, present = at(second).ok("store", "show").lines
+    assert first == f"store {store}"
+    assert present.startswith("  incarnation 2")
+    assert present.endswith("UTC: the data was restored from a backup")
+
+
+def test_an_operator_can_have_the_next_start_begin_an_incarnation(own_server: ServerProcess, tmp_path: Path) -> None:
+    courier = at(own_server)
+    in_use = courier("store", "begin-incarnation")
+    assert (in_use.code, "is in use by another Courier" in in_use.err) == (1, True)
+    own_server.stop()
+    told = courier.ok("store", "begin-incarnation", "--reason", "a snapshot of last night")
+    assert "the next start begins a new incarnation" in told.out
+    assert len(courier.ok("store", "show").lines) == 2  # not before
+    own_server.start()
+    assert courier.ok("store", "show").lines[-1].endswith("UTC: a snapshot of last night")
+    at(own_server).ok("doctor")
+    missing = courier("store", "begin-incarnation", "--data", tmp_path / "nowhere")
+    assert (missing.code, "holds no courier.db" in missing.err) == (1, True)
 
 
 def test_something_that_is_no_backup_is_refused(tmp_path: Path) -> None:

@@ -66,4 +66,5 @@ async def fill(shelf: Shelf, count: int = 5) -> list[Entry]:
 
 
 def files(tmp_path: Path) -> list[str]:
-    return sorted(path.name for path in (tmp_path / "archive").iterdir())
+    """What is in the archive, but for the note that says whose it is."""
+    return sorted(path.name for path in (tmp_path / "archive").iterdir() if path.name != "_store.json")

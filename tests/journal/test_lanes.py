@@ -7,6 +7,7 @@ import pytest
 
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import Entry, Event
+from couriermq.core.jumps import Jump
 from couriermq.core.lanes import first_of_lane, lane_of
 from couriermq.journal import segments
 from couriermq.journal.history import History
@@ -155,6 +156,8 @@ async def test_lanes_share_the_bytes_of_a_journal_without_an_archive(shelf: Shel
 
 class Told:
     """A log of lanes whose events have these instants."""
+
+    jumps: tuple[Jump, ...] = ()
 
     def __init__(self, **instants: list[int]) -> None:
         self._lanes = {

@@ -35,14 +35,14 @@ async def test_an_object_store_serves_as_well_as_a_folder(shelf: Shelf) -> None:
         before = await fill(shelf)
         await shelf.seal()
         name = segments.name_of(0, len(before))
-        assert [key for key in store.objects if not key.endswith("/")] == [f"courier/archive/{name}"]
+        assert [key for key in store.objects if key.endswith(".parquet")] == [f"courier/archive/{name}"]
         store.objects["courier/archive/.half.part"] = b"a server that died"
         await shelf.restart()
         assert await shelf.everything() == before
         assert [row["offset"] for row in await shelf.stream(0, len(before))] == list(range(len(before)))
         shelf.rig.clock.advance(ms=2 * HOUR)
         await shelf.archive.tend()
-        assert [key for key in store.objects if not key.endswith("/")] == []
+        assert [key for key in store.objects if key.endswith(".parquet")] == []
 
 
 async def test_a_place_that_cannot_be_reached_does_not_pass_for_an_empty_one(

@@ -50,19 +50,18 @@ class TwoShards(ShardedStore):
 
     def __init__(self, directory: Path, *, home_weight: int, second_weight: int) -> None:
         home = PostgresStore(shared_cluster().store_url(directory))
-        super().__init__(home, _shard_engine, SystemClock())
+        super().__init__(home, self._shard_engine, SystemClock())
         self._shards = [
             Shard(number=0, name="home", url="", weight=home_weight),
             Shard(number=1, name="second", url=shared_cluster().store_url(directory / "second"), weight=second_weight),
         ]
 
+    def _shard_engine(self, shard: Shard, seal_key: bytes) -> PostgresStore:
+        return PostgresStore(shard.url, shard=shard.number, seal_key=seal_key, now=self.clock.now)
+
     async def open(self, *, directory: Directory, signals: Signals) -> None:
         await super().open(directory=directory, signals=signals)
         await self.routing.home.change_records(put=[shard_record(shard) for shard in self._shards])
-
-
-def _shard_engine(shard: Shard, seal_key: bytes) -> PostgresStore:
-    return PostgresStore(shard.url, shard=shard.number, seal_key=seal_key)
 
 
 def _sharded(directory: Path, *, hasty: bool = False) -> Store:
@@ -115,6 +114,8 @@ class Rig:
         self.store = self._make_store()
         if isinstance(self.store, ShardedStore):
             self.store.clock = self.clock
+        if isinstance(self.engine, SqliteStore | PostgresStore):
+            self.engine.now = self.clock.now
         self.arrivals = WatchedArrivals(self.clock)
         self.followers = Followers(self.clock)
         self.catalog = Catalog(self.store, self.clock)

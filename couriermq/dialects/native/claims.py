@@ -25,7 +25,8 @@ async def list_jobs(call: Call) -> Reply:
 
 async def open_job(call: Call) -> Reply:
     queue = queue_for(call, Action.RECEIVE)
-    return ok(wire.write_job(await call.services.claims.open(queue, call.params["job"])))
+    job, stamp = await call.services.claims.open(queue, call.params["job"]), call.services.stamp()
+    return ok(wire.write_opened(job, store=stamp.store, incarnation=stamp.incarnation))
 
 
 async def claim_messages(call: Call) -> Reply:
@@ -130,7 +131,7 @@ OPERATIONS = (
         description="Begins a new epoch: calls of an earlier one fail with `fenced` from now on, so that of two"
         " processes that take themselves for the job only the newer can act. A job is made when it is first opened.",
         needs="receive",
-        gives={200: wire.Job},
+        gives={200: wire.OpenedJob},
         fails=(QueueNotFound,),
     ),
     Operation(

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from couriermq.core.errors import CursorNotFound, Forbidden, Invalid
+from couriermq.core.errors import CursorNotFound, Forbidden, Invalid, OffsetGone
 from couriermq.core.lanes import lane_of
 from couriermq.dialects.native import limits
 from couriermq.dialects.native.operations import PREFIX, Operation, gone, ok
@@ -20,6 +20,7 @@ async def list_cursors(call: Call) -> Reply:
 async def advance_cursor(call: Call) -> Reply:
     _require_root(call)
     order = read(_ORDER, call.body)
+    call.services.history.refuse_lost(order.offset)
     span = await call.services.history.span(lane_of(order.offset))
     if order.offset > span.next:
         raise Invalid(f"offset is {order.offset}, but the journal ends at {span.next}", field="offset")
@@ -74,6 +75,7 @@ OPERATIONS = (
         takes=wire.CursorOrder,
         example={"offset": 1000},
         gives={200: wire.Cursor},
+        fails=(OffsetGone,),
     ),
     Operation(
         method="DELETE",

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from couriermq.core.errors import Forbidden, Invalid, OffsetGone, TenantNotFound
 from couriermq.core.events import Entry
 from couriermq.core.hex_ids import id_of
+from couriermq.core.jumps import backward, end_of_stretch, skip
 from couriermq.core.lanes import first_of_lane, lane_name, lane_of
 from couriermq.core.limits import RESPONSE_BYTES, Room
 from couriermq.core.model import Action
@@ -31,6 +32,7 @@ from couriermq.web.errors import NotAcceptable
 JSON_ONLY = ("arrivals", "bodies", "wait_ms", "principal", "message", "seq", "order", "max_bytes")
 NEXT = "courier-next"
 FIRST = "courier-first"
+STORE, INCARNATION = "courier-store", "courier-incarnation"
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ async def read_journal(call: Call) -> Reply:
             written.offset = numbers.position(max(span.oldest, begins[lane]))
         if query.last is not UNSET:
             selection = Selection(tenant=tenant, view=journal_view(call))
-            start = max(span.oldest, span.next - limits.JSON_SCAN_COUNT)
+            start = max(span.oldest, backward(history.jumps, span.next, limits.JSON_SCAN_COUNT))
             offset = await scan.last_offset(history, selection, start=start, stop=span.next, count=query.last)
             written.offset = numbers.position(offset)
         lanes.append(written)
@@ -72,9 +74,13 @@ async def read_journal(call: Call) -> Reply:
         places = await merged.last_places(history, selection, spans, count=query.last)
     elif begins:
         places = {lane: max(span.oldest, begins[lane]) for lane, span in spans.items()}
-    return ok(
-        wire.Journal(lanes[0].oldest, lanes[0].next, lanes, merged.write_places(numbers, places), lanes[0].offset)
+    stamp, joint = call.services.stamp(), merged.write_places(numbers, places)
+    journal = wire.Journal(
+        lanes[0].oldest, lanes[0].next, lanes, joint, stamp.store, stamp.incarnation, offset=lanes[0].offset
     )
+    if numbers.is_plain:
+        journal.jumps = [wire.Jump(jump.end, jump.first) for jump in history.jumps]
+    return ok(journal)
 
 
 async def list_segments(call: Call) -> Reply:
@@ -211,7 +217,7 @@ def _stream(call: Call, reading: Reading, columns: list[str] | None) -> Reply:
         columns=columns,
         chunk=limits.BATCH_EVENT_COUNT,
     )
-    return Reply(200, stream, (ARROW_TYPE, (NEXT.encode(), b"%d" % reading.stop)))
+    return Reply(200, stream, (ARROW_TYPE, (NEXT.encode(), b"%d" % reading.stop), *_stamped(call)))
 
 
 def _tenant_stream(call: Call, reading: Reading, columns: list[str] | None) -> Reply:
@@ -226,7 +232,7 @@ def _tenant_stream(call: Call, reading: Reading, columns: list[str] | None) -> R
     stream = tenant_stream.stream(
         tables, call.numbers, start=reading.start, stop=reading.goal, limit=reading.limit, columns=columns
     )
-    return Reply(200, stream, (ARROW_TYPE,))
+    return Reply(200, stream, (ARROW_TYPE, *_stamped(call)))
 
 
 async def _segment(call: Call, reading: Reading) -> Reply | None:
@@ -238,7 +244,13 @@ async def _segment(call: Call, reading: Reading) -> Reply | None:
         return None
     numbers = {NEXT: min(reading.stop, found.segment.end), FIRST: found.segment.start, "content-length": found.size}
     headers = ((name.encode(), b"%d" % number) for name, number in numbers.items())
-    return Reply(200, found.pieces, (PARQUET_TYPE, *headers))
+    return Reply(200, found.pieces, (PARQUET_TYPE, *headers, *_stamped(call)))
+
+
+def _stamped(call: Call) -> tuple[Header, Header]:
+    """By which readers notice that the store was restored, or is another one."""
+    stamp = call.services.stamp()
+    return (STORE.encode(), stamp.store.encode()), (INCARNATION.encode(), stamp.incarnation.encode())
 
 
 def _takes_parquet(call: Call, query: wire.EventsQuery) -> bool:
@@ -293,16 +305,23 @@ async def reading_of(
 ) -> Reading:
     """What one call reads of the lane of `start`, or of the first one; raises OffsetGone."""
     span = await call.services.history.span(_lane_of(start))
+    jumps = call.services.history.jumps
     start = span.oldest if start is None else start
     if start < span.oldest:
         raise OffsetGone(start, span.oldest)
+    start = skip(jumps, start)
     goal = max(start, span.next if stop is None else min(stop, span.next))
-    return Reading(start, min(goal, start + scan_count), goal, limit, selection)
+    reach = min(goal, start + scan_count)
+    return Reading(start, min(reach, end_of_stretch(jumps, start) or reach), goal, limit, selection)
 
 
 def _asked(call: Call, position: str | UnsetType, *, field: str) -> int | None:
-    """The offset that the caller names, if it names one."""
-    return None if position is UNSET else call.numbers.true_position(position, field=field)
+    """The offset that the caller names, if it names one; raises OffsetGone for one of an earlier incarnation."""
+    if position is UNSET:
+        return None
+    offset = call.numbers.true_position(position, field=field)
+    call.services.history.refuse_lost(offset)
+    return offset
 
 
 def _lane_of(start: int | None) -> int:

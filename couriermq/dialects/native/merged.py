@@ -11,6 +11,7 @@ import msgspec
 
 from couriermq.core.errors import Invalid, OffsetGone
 from couriermq.core.events import Entry
+from couriermq.core.jumps import backward
 from couriermq.core.lanes import first_of_lane, lane_of
 from couriermq.core.limits import Room
 from couriermq.core.numbers import Numbers
@@ -64,8 +65,11 @@ async def _find(numbers: Numbers, history: History, start: str | None) -> Places
     if start is None:
         return {lane: span.oldest for lane, span in (await history.spans()).items()}
     if (places := _read_places(numbers, start)) is not None:
+        for offset in places.values():
+            history.refuse_lost(offset)
         return places
     offset = numbers.true_position(start, field="from")
+    history.refuse_lost(offset)
     entries = await history.read_events(start=offset, limit=1)
     spans = await history.spans()
     if not entries:
@@ -135,7 +139,8 @@ def _places_at(entries: Sequence[Entry], entry: Entry, reached: Places, *, after
 async def last_places(history: History, selection: Selection, spans: Spans, *, count: int) -> Places:
     """From where on there are `count` selected events of all lanes, or as many as the last offsets hold."""
     places = {lane: span.next for lane, span in spans.items()}
-    oldest = {lane: max(span.oldest, span.next - limits.JSON_SCAN_COUNT) for lane, span in spans.items()}
+    reach = {lane: backward(history.jumps, span.next, limits.JSON_SCAN_COUNT) for lane, span in spans.items()}
+    oldest = {lane: max(span.oldest, reach[lane]) for lane, span in spans.items()}
     seen = 0
     async for entry in backwards(history, places, oldest, chunk=CHUNK):
         seen += 1

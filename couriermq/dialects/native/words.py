@@ -67,8 +67,11 @@ WORDS: dict[str, str] = {
     "group_limit": "Of each group of a FIFO queue, at most so many messages.",
     "held": "The messages that the claim holds, with their positions.",
     "id": "The id by which callers know it.",
+    "incarnation": "Which incarnation of the store it is: another one after each restore, when readers of the"
+    " journal may have read events that are lost.",
     "jobs": "Who claims messages of the queue.",
     "json": "The body as any JSON value; its text is kept exactly as it was sent.",
+    "jumps": "Where the offsets of the journal jump, because a new incarnation of the store began; for root only.",
     "keep_delivered": "Whether a message stays for receivers after every listener has got it.",
     "kind": "A queue's kind is standard or fifo, for life; an event's kind says what happened.",
     "late_ack": "What an ack or a release means once its lease has ended but the message still exists.",

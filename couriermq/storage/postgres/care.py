@@ -16,10 +16,12 @@ from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import commit_finding
 from couriermq.storage.postgres import bundles, held
 from couriermq.storage.postgres.failures import detail
+from couriermq.storage.postgres.identity import mark
+from couriermq.storage.postgres.identity import read as read_identity
 from couriermq.storage.postgres.link import Connection, connect
 from couriermq.storage.postgres.queries import BUNDLE, HELD
 from couriermq.storage.postgres.rows import Row
-from couriermq.storage.postgres.schema import migrate, migrations, space_of, version_of
+from couriermq.storage.postgres.schema import LIVES, MIGRATION_LOCK, migrate, migrations, space_of, version_of
 
 TABLES = (
     "meta",
@@ -39,6 +41,7 @@ TABLES = (
 )
 SEQUENCES = ("queue_key", "message_seq")
 VERSION_FILE = "schema_version"
+RESTORED = "the data was restored from a backup"
 UNREADABLE = (msgspec.DecodeError, struct.error, ValueError, IndexError)
 
 _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -169,13 +172,14 @@ async def _claims(connection: Connection) -> list[str]:
 
 
 async def _journal(connection: Connection) -> list[str]:
-    expected = None
+    expected, identity = None, await read_identity(connection)
+    jumps = {} if identity is None else {jump.end: jump.first for jump in identity.jumps}
     async with connection.cursor("journal_check", binary=True) as cursor:
         await cursor.execute("SELECT start, count, events FROM journal ORDER BY start")
         async for start, count, blob in cursor:
             if wrong := commit_finding(expected, start, count, blob):
                 return [wrong]
-            expected = start + count
+            expected = jumps.get(start + count, start + count)
     return []
 
 
@@ -221,8 +225,20 @@ async def restore(url: str, source: Path) -> None:
             raise CannotOpen(f"the backup in {source} was made by another version of Courier; restore it with that one")
         async with connection.transaction():
             await _copy_in(connection, source)
+            await mark(connection, RESTORED)
     finally:
         await connection.close()
+
+
+async def begin_incarnation(url: str, *, reason: str) -> None:
+    """Have the next start begin a new incarnation; raises CannotOpen while a node is running."""
+    async with opened(url) as connection:
+        space = await space_of(connection)
+        await connection.execute("SELECT pg_advisory_lock(%s, %s)", (space, MIGRATION_LOCK))  # a node that starts waits
+        ((is_served,),) = await (await connection.execute(LIVES, (space & 0xFFFFFFFF,))).fetchall()
+        if is_served:
+            raise CannotOpen("a node is running on the database; stop all nodes first")
+        await mark(connection, reason)
 
 
 async def _copy_in(connection: Connection, source: Path) -> None:

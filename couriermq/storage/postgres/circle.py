@@ -11,6 +11,7 @@ from couriermq.storage.base import Directory, Signals
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.postgres.agenda import NEVER, Agenda
 from couriermq.storage.postgres.held import lease_nos
+from couriermq.storage.postgres.identity import Guard
 from couriermq.storage.postgres.link import Step
 from couriermq.storage.postgres.marks import Marks
 from couriermq.storage.postgres.news import News, Owed
@@ -47,6 +48,7 @@ class Circle:
         self.seqs = Seqs(asyncio.get_running_loop().time)
         self.lease_nos = lease_nos(int(node[:8], 16))
         self.metrics = Metrics()
+        self.guard: Guard | None = None
         self.space = 0
         self.catalog_version = 0
         self.refresh: Callable[[], Awaitable[None]]

@@ -10,10 +10,11 @@ from couriermq.storage.base import CannotOpen
 from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note
 from couriermq.storage.postgres import bundles, held
 from couriermq.storage.postgres.failures import detail
+from couriermq.storage.postgres.identity import IDENTITY, MARK
 from couriermq.storage.postgres.link import Connection, connect
 from couriermq.storage.postgres.queries import BUNDLE, HELD
 from couriermq.storage.postgres.rows import Content, Row, encode
-from couriermq.storage.postgres.schema import MIGRATION_LOCK, migrate, space_of
+from couriermq.storage.postgres.schema import LIVES, MIGRATION_LOCK, migrate, space_of
 
 STEP = 1_000
 COMMITS = 100
@@ -23,11 +24,6 @@ _COLUMNS = (
 _TEXTS = {"grp", "dedup_id", "id"}
 """Columns of `fifo` and `dedup` that are bytes here."""
 _content = msgspec.msgpack.Decoder(Content).decode
-
-_LIVES = (
-    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid::bigint = %s AND objsubid = 2"
-    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid())"
-)
 
 
 class PostgresDump:
@@ -60,7 +56,7 @@ class PostgresDump:
 
     async def hold(self) -> bool:
         await self._db.execute("SELECT pg_advisory_lock(%s, %s)", (self._space, MIGRATION_LOCK))
-        ((lives,),) = await self._ask(_LIVES, self._space & 0xFFFFFFFF)
+        ((lives,),) = await self._ask(LIVES, self._space & 0xFFFFFFFF)
         if lives:
             await self._db.execute("SELECT pg_advisory_unlock(%s, %s)", (self._space, MIGRATION_LOCK))
         return not lives
@@ -75,7 +71,11 @@ class PostgresDump:
         if not found:
             return None
         next_key, next_seq = [await self._next(name) for name in ("queue_key", "message_seq")]
-        return Facts(seal_key=bytes(found[0][0]), next_key=next_key, next_seq=next_seq)
+        kept = dict(await self._ask("SELECT name, value FROM meta WHERE name = ANY(%s)", [IDENTITY, MARK]))
+        if MARK in kept:
+            raise CannotOpen("the source was restored and not started since; start a server on it once")
+        identity: bytes | None = kept.get(IDENTITY)
+        return Facts(seal_key=bytes(found[0][0]), next_key=next_key, next_seq=next_seq, identity=identity)
 
     async def _next(self, sequence: str) -> int:
         ((last, called),) = await self._ask(f"SELECT last_value, is_called FROM {sequence}")  # noqa: S608 - ours
@@ -86,7 +86,8 @@ class PostgresDump:
             "SELECT (SELECT count(*) FROM message) + (SELECT coalesce(sum(count), 0)::bigint FROM bundle)"
             " + (SELECT coalesce(sum(count), 0)::bigint FROM held)"
         )
-        return messages, await self.next_offset() - await self.oldest_offset()
+        ((events,),) = await self._ask("SELECT coalesce(sum(count), 0)::bigint FROM journal")
+        return messages, events
 
     async def messages(self, after: str) -> AsyncIterator[Batch]:
         """Single messages first, then those that share a row: one that moves meanwhile has an event to be found by."""
@@ -200,6 +201,8 @@ class PostgresDump:
         async with self._db.transaction():
             await self._db.execute(put, ("seal_key", facts.seal_key))
             await self._db.execute(put, ("catalog_version", b"1"))
+            if facts.identity is not None:
+                await self._db.execute(put, (IDENTITY, facts.identity))
             for sequence, following in (("queue_key", facts.next_key), ("message_seq", facts.next_seq)):
                 await self._db.execute("SELECT setval(%s, %s, FALSE)", (sequence, following))
 

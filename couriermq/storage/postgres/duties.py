@@ -113,7 +113,7 @@ class Duties:
 
     async def _connected(self) -> Connection:
         if self._connection is None:
-            connection = await connect(self._circle.url)
+            connection = await connect(self._circle.url, self._circle.guard)
             try:
                 await ask(connection, [(Q.hold, self._where([self._number]))])
             except BaseException:

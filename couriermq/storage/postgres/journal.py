@@ -1,10 +1,12 @@
 """Reading the journal: whole commits are found by their first offset, then cut to what was asked for."""
 
 import asyncio
+from collections.abc import Sequence
 
 from couriermq.core.chronicle import Commit, entries_of
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import Entry
+from couriermq.core.jumps import Jump, skip
 from couriermq.core.lanes import lane_of
 from couriermq.core.limits import RESPONSE_BYTES
 from couriermq.storage.base import Span
@@ -21,6 +23,7 @@ class Journal:
     def __init__(self, pool: Pool, *, first: int = 0) -> None:
         self._pool = pool
         self._first = first
+        self.jumps: Sequence[Jump] = ()
 
     async def spans(self) -> dict[int, Span]:
         return {lane_of(self._first): await self.span()}
@@ -38,6 +41,7 @@ class Journal:
         span = await self.span()
         if start < span.oldest:
             raise OffsetGone(start, span.oldest)
+        start = skip(self.jumps, start)
         commits: list[Commit] = []
         size, after, stop = 0, start, min(start + limit, span.next)
         while after < stop and size < RESPONSE_BYTES:
@@ -47,7 +51,7 @@ class Journal:
                 break
             commits += found
             size += sum(len(commit.events) for commit in found)
-            after = found[-1].start + found[-1].count
+            after = skip(self.jumps, found[-1].start + found[-1].count)
         if not commits and start < span.next:
             raise OffsetGone(start, (await self.span()).oldest)
         return commits

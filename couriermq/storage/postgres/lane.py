@@ -169,7 +169,7 @@ class Lane:
         if loop.time() < group.retry_at:
             raise Unavailable(group.failure or UNREACHABLE, retry_after_ms=RETRY_MS)
         try:
-            self._connection = await connect(self._circle.url)
+            self._connection = await connect(self._circle.url, self._circle.guard)
         except psycopg.Error as error:
             group.retry_at = loop.time() + RECONNECT_SECONDS
             group.failure = sentence(error)

@@ -8,6 +8,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from couriermq.storage.base import CannotOpen
+from couriermq.storage.postgres.identity import Guard
 from couriermq.storage.postgres.wire import Connection, Rows, Step
 
 OLDEST_VERSION = 150_000
@@ -35,14 +36,16 @@ may only use indexes. A node that falls silent in the middle of a transaction mu
 __all__ = ["Connection", "Rows", "Step", "ask", "connect", "is_collision", "is_usable"]
 
 
-async def connect(url: str) -> Connection:
-    """A connection that commits only when told to."""
+async def connect(url: str, guard: Guard | None = None) -> Connection:
+    """A connection that commits only when told to; a node's guard looks at it first."""
     given = {key: value for key, value in conninfo_to_dict(url).items() if value is not None}
     connection = await Connection.to(**{**DEFAULTS, **given})
     try:
         if connection.info.server_version < OLDEST_VERSION:
             raise CannotOpen(f"PostgreSQL {connection.info.server_version // 10_000} is too old; 15 is the oldest")
         await connection.execute(SETTINGS)
+        if guard is not None:
+            await guard.check(connection)
     except BaseException:
         await connection.close()
         raise

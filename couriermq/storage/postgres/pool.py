@@ -9,6 +9,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from couriermq.storage.postgres.failures import refusal
+from couriermq.storage.postgres.identity import Guard
 from couriermq.storage.postgres.link import Connection, Rows, Step, ask, connect, is_usable
 
 SIZE = 4
@@ -17,8 +18,9 @@ SIZE = 4
 class Pool:
     """Connections are made when first needed, and again after they were lost."""
 
-    def __init__(self, url: str, size: int = SIZE) -> None:
+    def __init__(self, url: str, size: int = SIZE, guard: Guard | None = None) -> None:
         self._url = url
+        self._guard = guard
         self._idle: list[Connection] = []
         self._places = asyncio.Semaphore(size)
         self._is_open = True
@@ -42,7 +44,7 @@ class Pool:
             if is_usable(connection):
                 return connection
             await connection.close()
-        return await connect(self._url)
+        return await connect(self._url, self._guard)
 
     async def ask(self, *steps: Step) -> list[Rows]:
         async with self.taken() as connection:

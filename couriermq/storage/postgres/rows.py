@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from couriermq.core.model import Attribute, Death, Draft, Lease, Message, Queue, State
+from couriermq.core.model import Attribute, Counters, Death, Draft, Lease, Message, Queue, State
 from couriermq.core.retry import discard_at
 
 _STATES = (State.DELAYED, State.READY, State.LEASED)
@@ -92,3 +92,18 @@ def read(facts: tuple[Any, ...]) -> Row:
     """A row of `message` as it was selected: see FACTS and WHOLE."""
     seq, queue, message_id, state, *others = facts
     return Row(seq, queue, message_id.decode(), _STATES[state], *others)
+
+
+def to_counters(
+    ready: int, delayed: int, leased: int, size: int, sent: int, acked: int, dead: int, oldest_at: int | None
+) -> Counters:
+    return Counters(
+        ready_count=ready,
+        delayed_count=delayed,
+        leased_count=leased,
+        byte_count=size,
+        oldest_at=oldest_at,
+        sent_count=sent,
+        acked_count=acked,
+        dead_count=dead,
+    )

@@ -8,6 +8,11 @@ from couriermq.storage.base import CannotOpen
 from couriermq.storage.postgres.link import Connection
 
 MIGRATION_LOCK = -4
+LIVES = (
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid::bigint = %s AND objsubid = 2"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid())"
+)
+"""Whether a node runs on the store with this number: it holds advisory locks."""
 _VERSION = re.compile(r"\d+")
 
 

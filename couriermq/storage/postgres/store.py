@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import psycopg
 
-from couriermq.clock import fresh_key
+from couriermq.clock import SystemClock, fresh_key
 from couriermq.core.chronicle import Commit
 from couriermq.core.duties import UPKEEP
 from couriermq.core.errors import CourierError, MessageNotFound, QueueNotFound, Unavailable
@@ -19,7 +19,6 @@ from couriermq.core.shards import first_of
 from couriermq.storage.base import (
     SWEEP_COUNT,
     SWEEP_MS,
-    CannotOpen,
     Directory,
     Filter,
     Moved,
@@ -37,18 +36,19 @@ from couriermq.storage.postgres.claims import Claims
 from couriermq.storage.postgres.commit import GroupCommit
 from couriermq.storage.postgres.duties import Duties
 from couriermq.storage.postgres.failures import UNREACHABLE, open_patiently, refusal
+from couriermq.storage.postgres.identity import Guard
 from couriermq.storage.postgres.journal import Journal
-from couriermq.storage.postgres.link import Connection, Rows, Step, ask, connect
+from couriermq.storage.postgres.link import Rows, Step, ask, connect
 from couriermq.storage.postgres.orders import Pass, Receive, Send, Settle
 from couriermq.storage.postgres.pace import Pace
 from couriermq.storage.postgres.pool import Pool
-from couriermq.storage.postgres.porting import Porting, join
+from couriermq.storage.postgres.porting import Porting
 from couriermq.storage.postgres.queries import Q
 from couriermq.storage.postgres.records import Records, queues_of
-from couriermq.storage.postgres.rows import to_message
+from couriermq.storage.postgres.renewal import Renewal
+from couriermq.storage.postgres.rows import to_counters, to_message
 from couriermq.storage.postgres.schema import migrate, space_of
 from couriermq.storage.postgres.sending import are_plain
-from couriermq.storage.postgres.settling import read_tokens
 from couriermq.storage.postgres.skew import LOOK_TICKS, Skew
 from couriermq.storage.postgres.solo import alone
 from couriermq.storage.postgres.stages import Stages
@@ -64,19 +64,34 @@ PASS_COUNT = 500
 FULL_LOOK_TICKS = 60
 
 
-class PostgresStore(Claims, Stages):
+class PostgresStore(Renewal, Claims, Stages):
     """One database (or one schema of it), any number of nodes."""
 
     patience_seconds = 0.0
     """For so long `open` tries to reach a database that is not there yet."""
 
-    def __init__(self, url: str, *, shard: int = 0, seal_key: bytes | None = None, skew: Skew | None = None) -> None:
-        """A shard other than the home gets the key of the home, so that a receipt holds in each of them."""
+    def __init__(
+        self,
+        url: str,
+        *,
+        shard: int = 0,
+        seal_key: bytes | None = None,
+        skew: Skew | None = None,
+        now: Callable[[], int] | None = None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """A shard other than the home gets the key of the home, so that a receipt holds in each of them.
+
+        `on_change` is called when the database has changed over to a state that lacks what this node knows.
+        """
+        self.now = now or SystemClock().now
+        self._on_change = on_change
+        self._guard = Guard(self._renew)
         self._skew = skew or Skew(None, limit_ms=0)
         self.url = url
         self._shard = shard
         self._seal_key = seal_key
-        self._pool = Pool(url)
+        self._pool = Pool(url, guard=self._guard)
         self._journal = Journal(self._pool, first=first_of(shard))
         self._doomed: dict[int, Queue] = {}
         self._dedup_due = 0
@@ -86,6 +101,7 @@ class PostgresStore(Claims, Stages):
         self._directory = directory
         self._advancing = asyncio.Lock()
         self._circle = Circle(self.url, fresh_key().hex()[:16], directory, signals)
+        self._circle.guard = self._guard
         self._circle.tell = self._pool.ask
         await open_patiently(self._open, url=self.url, patience_seconds=self.patience_seconds)
 
@@ -113,18 +129,10 @@ class PostgresStore(Claims, Stages):
             await migrate(connection, self._circle.space)
             await self._join(connection)
             ((key,),) = (await ask(connection, [(Q.read_meta, {"name": "seal_key"})]))[0]
+            self.identity, self._guard.origin = await self._identify(connection)
         self.seal_key = bytes(key)
-        self.sealer = Sealer(self.seal_key)
-
-    async def _join(self, connection: Connection) -> None:
-        if self._shard and self._seal_key is not None:
-            refused = await join(connection, self._shard, self._seal_key)
-        else:
-            found = (await ask(connection, [(Q.read_meta, {"name": "shard"})]))[0]
-            refused = f"it is shard {int(bytes(found[0][0]))} of another store" if found else None
-            await ask(connection, [(Q.add_meta, {"name": "seal_key", "value": fresh_key()})] * (not refused))
-        if refused:
-            raise CannotOpen(f"the database cannot be used as shard {self._shard}: {refused}")
+        self.sealer = Sealer(self.seal_key, self.identity.tags)
+        self._journal.jumps = self.identity.jumps
 
     async def refresh(self) -> None:
         """Hear now of what other nodes have changed in the control plane."""
@@ -143,7 +151,7 @@ class PostgresStore(Claims, Stages):
     @property
     def unavailable_reason(self) -> str | None:
         """Why the store takes no messages now, if so."""
-        return self._commit.failure or self._skew.reason
+        return self.changed_reason or self._commit.failure or self._skew.reason
 
     @property
     def leads(self) -> bool:
@@ -223,7 +231,7 @@ class PostgresStore(Claims, Stages):
         self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
     ) -> list[Settled | CourierError]:
         self._skew.check()
-        tokens = read_tokens(self.sealer, settlements)
+        tokens = await self._read_tokens(settlements)
         settled: list[Settled | CourierError] = await self._commit.submit(
             Settle(queue, settlements, tokens, now, principal)
         )
@@ -298,7 +306,7 @@ class PostgresStore(Claims, Stages):
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         _, (found,) = await self._look(queue, now, (Q.counters, {"queue": queue.key}))
-        return _counters(*found[0]) if found else Counters()
+        return to_counters(*found[0]) if found else Counters()
 
     async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
         found: dict[int, Counters] = {}
@@ -311,7 +319,7 @@ class PostgresStore(Claims, Stages):
             )
             for key, due, *figures in rows:
                 with contextlib.suppress(QueueNotFound):
-                    found[key] = await self.counters(asked[key], now=now) if due else _counters(*figures)
+                    found[key] = await self.counters(asked[key], now=now) if due else to_counters(*figures)
         return found
 
     async def last_seq(self, queue: Queue) -> int:
@@ -483,18 +491,3 @@ class PostgresStore(Claims, Stages):
                 await connection.close()
         except psycopg.Error as error:
             raise refusal(error) from error
-
-
-def _counters(
-    ready: int, delayed: int, leased: int, size: int, sent: int, acked: int, dead: int, oldest_at: int | None
-) -> Counters:
-    return Counters(
-        ready_count=ready,
-        delayed_count=delayed,
-        leased_count=leased,
-        byte_count=size,
-        oldest_at=oldest_at,
-        sent_count=sent,
-        acked_count=acked,
-        dead_count=dead,
-    )

@@ -47,7 +47,7 @@ class Watch:
         await self._disconnect()
 
     async def _connect(self) -> None:
-        self._connection = await connect(self._circle.url)
+        self._connection = await connect(self._circle.url, self._circle.guard)
         await self._connection.execute(f'LISTEN "{self._circle.channel}"')
 
     async def _disconnect(self) -> None:
@@ -108,7 +108,7 @@ class Watch:
 
     async def _poll_soon(self) -> None:
         """More queues than a notice can name: ask a connection of its own, because this one is listening."""
-        connection = await connect(self._circle.url)
+        connection = await connect(self._circle.url, self._circle.guard)
         try:
             await self._look(connection)
         finally:

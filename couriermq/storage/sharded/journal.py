@@ -1,9 +1,14 @@
 """The journals of single shards, those that were removed included."""
 
+from collections.abc import Sequence
+
 from couriermq.core.chronicle import Commit
-from couriermq.core.errors import OffsetGone
+from couriermq.core.errors import OffsetGone, Unavailable
 from couriermq.core.events import Entry
+from couriermq.core.incarnations import Identity
+from couriermq.core.jumps import Jump
 from couriermq.core.lanes import lane_of
+from couriermq.core.sharding import Shard
 from couriermq.storage.base import ShardLog, Span
 from couriermq.storage.sharded.routing import Routing
 
@@ -14,6 +19,15 @@ class ShardJournal:
     def __init__(self, routing: Routing, number: int) -> None:
         self._routing = routing
         self._number = number
+
+    @property
+    def identity(self) -> Identity:
+        return self._routing.opened(self._number).identity
+
+    @property
+    def jumps(self) -> Sequence[Jump]:
+        shard = self._routing.places.shards[self._number]
+        return shard.jumps if shard.is_removed else self._routing.opened(self._number).jumps
 
     async def spans(self) -> dict[int, Span]:
         return await (await self._log()).spans()
@@ -38,14 +52,19 @@ class ShardJournal:
 
     async def _log(self) -> ShardLog:
         shard = self._routing.places.shards[self._number]
-        return _Ended(shard.end, *shard.other_ends) if shard.is_removed else await self._routing.engine(self._number)
+        return _Ended(shard) if shard.is_removed else await self._routing.engine(self._number)
 
 
 class _Ended:
     """The journal of a shard that was removed: where it ended is known, the rest is for the archive to tell."""
 
-    def __init__(self, *ends: int) -> None:
-        self._ends = {lane_of(end): end for end in ends}
+    def __init__(self, shard: Shard) -> None:
+        self._ends = {lane_of(end): end for end in (shard.end, *shard.other_ends)}
+        self.jumps = shard.jumps
+
+    @property
+    def identity(self) -> Identity:
+        raise Unavailable("the shard was removed")
 
     async def spans(self) -> dict[int, Span]:
         return {lane: Span(oldest=end, next=end) for lane, end in self._ends.items()}

@@ -58,6 +58,9 @@ class Engine(Store, Protocol):
     seal_key: bytes
 
     @property
+    def changed_reason(self) -> str | None: ...
+
+    @property
     def porting(self) -> Porting: ...
 
     @property

@@ -89,6 +89,13 @@ class Routing:
             raise Unavailable(f"this node does not know of shard {number} yet")
         return await self.members[number].ready()
 
+    def opened(self, number: int) -> Engine:
+        """The engine of a shard that was reached before; raises Unavailable."""
+        member = self.members.get(number)
+        if member is None or not member.is_open:
+            raise Unavailable(f"shard {number} cannot be reached")
+        return member.engine
+
     def open_members(self) -> list[Member]:
         return [member for member in self.members.values() if member.is_open]
 

@@ -125,7 +125,7 @@ class Shards:
             engine = await self._routing.engine(shard.number)
             end, *others = (span.next for span in (await engine.spans()).values())
             removed = {"state": ShardState.REMOVED, "url": "", "weight": 0, "end": end, "other_ends": tuple(others)}
-            await self._put(msgspec.structs.replace(shard, **removed))
+            await self._put(msgspec.structs.replace(shard, **removed, jumps=tuple(engine.jumps)))
         self._routing.heard(set())
 
     async def _check_empty(self, shard: Shard) -> None:

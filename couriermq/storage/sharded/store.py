@@ -9,6 +9,8 @@ from couriermq.clock import Clock
 from couriermq.core.chronicle import Commit
 from couriermq.core.errors import CourierError, OffsetGone, QueueNotFound, Unavailable
 from couriermq.core.events import Entry, Event
+from couriermq.core.incarnations import Identity, Stamp, combined
+from couriermq.core.jumps import Jump
 from couriermq.core.model import Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
 from couriermq.core.shards import first_of, shard_of
@@ -52,6 +54,27 @@ class ShardedStore(Claims, Stages):
         await self.shards.stop()
         await self.routing.carrier.close()
         await asyncio.gather(*(member.close() for member in self.routing.members.values()))
+
+    @property
+    def identity(self) -> Identity:
+        """The home's."""
+        return self._home.identity
+
+    @property
+    def changed_reason(self) -> str | None:
+        """Why this node must be started anew, if so."""
+        return next(filter(None, (member.engine.changed_reason for member in self.routing.members.values())), None)
+
+    @property
+    def stamp(self) -> Stamp:
+        return combined(
+            [member.engine.identity for _, member in sorted(self.routing.members.items()) if member.is_open]
+        )
+
+    @property
+    def jumps(self) -> Sequence[Jump]:
+        """The home's."""
+        return self._home.jumps
 
     @property
     def sealer(self) -> Sealer:

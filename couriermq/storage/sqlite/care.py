@@ -9,21 +9,25 @@ from zlib import crc32
 
 import msgspec
 
-from couriermq.core.chronicle import Chronicle
+from couriermq.core.chronicle import packed
 from couriermq.core.events import Event
+from couriermq.core.incarnations import Identity
 from couriermq.core.model import UNENDING, Kind, Queue
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import commit_finding
-from couriermq.storage.sqlite.checksums import checksum, damaged_rows
+from couriermq.storage.sqlite.checksums import checksum, damaged_rows, register
 from couriermq.storage.sqlite.connection import (
     DATABASE,
     PRIVATE_FILE,
     connect,
+    migrate,
     migrations,
     prepare,
     sync_directory,
 )
 from couriermq.storage.sqlite.contents import is_sound
+from couriermq.storage.sqlite.identity import mark
+from couriermq.storage.sqlite.identity import read as read_identity
 from couriermq.storage.sqlite.loss import find_loss
 from couriermq.storage.sqlite.mark import forget_mark
 from couriermq.storage.sqlite.queries import Q
@@ -35,6 +39,7 @@ Progress = Callable[[int, int], None]
 
 PAGES = 2_000
 MOST_FINDINGS = 20
+RESTORED = "the data was restored from a backup"
 
 
 def check(directory: Path) -> list[str]:
@@ -194,6 +199,8 @@ def _journal(db: sqlite3.Connection) -> list[str]:
     """Rows that are damaged, those in which messages still wait included, and gaps in what readers see."""
     kept = db.execute(Q.read_meta, (OLDEST,)).fetchone()
     oldest = int(kept[0]) if kept else -1
+    identity = read_identity(db)
+    jumps = {} if identity is None else {jump.end: jump.first for jump in identity.jumps}
     expected, findings = None, []
     columns = "start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, events"
     for row in db.execute(f"SELECT {columns} FROM journal ORDER BY start"):  # noqa: S608 - ours
@@ -205,7 +212,8 @@ def _journal(db: sqlite3.Connection) -> list[str]:
             wrong, count = f"the journal is damaged at offset {start}", 0
         if wrong:
             findings.append(wrong)
-        expected = start + count if visible and count else None
+        end = start + count
+        expected = jumps.get(end, end) if visible and count else None
     return findings[:MOST_FINDINGS]
 
 
@@ -230,6 +238,9 @@ def backup(directory: Path, target: Path, progress: Progress | None = None) -> N
         db.execute("BEGIN")
         db.execute("SELECT count(*) FROM meta").fetchone()
         db.backup(copy, pages=PAGES, progress=_report(progress))
+        register(copy)
+        mark(copy, RESTORED)
+        copy.commit()
         copy.execute("PRAGMA journal_mode = DELETE")
     finally:
         copy.close()
@@ -257,9 +268,51 @@ def restore(source: Path, directory: Path) -> None:
         partial = directory / f"{DATABASE}.partial"
         partial.touch(mode=PRIVATE_FILE)
         shutil.copyfile(source / DATABASE, partial)
+        _mark_file(partial)
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.rename(directory / DATABASE)
+        sync_directory(directory)
+    finally:
+        lock.release()
+
+
+def _mark_file(path: Path) -> None:
+    """A backup that an earlier version made has no mark."""
+    db = sqlite3.connect(path)
+    register(db)
+    try:
+        mark(db, RESTORED)
+        db.commit()
+    finally:
+        db.close()
+
+
+def identity_of(directory: Path) -> Identity | None:
+    """Which store a directory holds; none where this version has not opened it yet."""
+    if not (directory / DATABASE).exists():
+        raise CannotOpen(f"{directory} holds no {DATABASE}; is it the data directory?")
+    db = connect(directory / DATABASE, read_only=True)
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        return read_identity(db) if version == migrations()[-1][0] else None
+    finally:
+        db.close()
+
+
+def begin_incarnation(directory: Path, *, reason: str) -> None:
+    """Have the next start begin a new incarnation; the server must not be running on the directory."""
+    if not (directory / DATABASE).exists():
+        raise CannotOpen(f"{directory} holds no {DATABASE}; is it the data directory?")
+    lock = prepare(directory)
+    try:
+        db = connect(directory / DATABASE)
+        try:
+            migrate(db)
+            mark(db, reason)
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            db.close()
         sync_directory(directory)
     finally:
         lock.release()
@@ -279,9 +332,9 @@ def continue_after(directory: Path, *, offset: int, next_seq: int, last: Event) 
                 raise CannotOpen(f"messages wait in {directory}, and the journal holds their bodies")
             forget_mark(directory)
             db.execute("DELETE FROM journal")
-            packed = _packed(last)
-            head = (offset - 1, 1, last.at, next_seq, 1, 0, None, None, crc32(packed))
-            db.execute(Q.insert_journal, (*head, checksum(head), packed))
+            events = packed([last])
+            head = (offset - 1, 1, last.at, next_seq, 1, 0, None, None, crc32(events))
+            db.execute(Q.insert_journal, (*head, checksum(head), events))
             db.execute(Q.put_meta, (OLDEST, offset - 1))
             db.execute("COMMIT")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -290,9 +343,3 @@ def continue_after(directory: Path, *, offset: int, next_seq: int, last: Event) 
         sync_directory(directory)
     finally:
         lock.release()
-
-
-def _packed(event: Event) -> bytes:
-    chronicle = Chronicle()
-    chronicle.extend([event])
-    return chronicle.pack()

@@ -16,6 +16,7 @@ from couriermq.storage.sqlite import facts
 from couriermq.storage.sqlite.checksums import COLUMNS, checksum
 from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, migrations, prepare
 from couriermq.storage.sqlite.contents import is_sound, load_contents
+from couriermq.storage.sqlite.identity import IDENTITY, MARK
 from couriermq.storage.sqlite.mark import forget_mark
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import single_values, to_pack, to_single
@@ -67,17 +68,22 @@ class SqliteDump:
     # -- reading ----------------------------------------------------------------------------------------------
 
     async def facts(self) -> Facts | None:
-        meta = dict(self._db.execute("SELECT name, value FROM meta WHERE name IN ('seal_key', 'next_key')").fetchall())
+        meta = dict(self._db.execute("SELECT name, value FROM meta").fetchall())
         if "seal_key" not in meta:
             return None
+        if MARK in meta:
+            raise CannotOpen("the source was restored and not started since; start a server on it once")
         newest = self._one("SELECT max(coalesce((SELECT max(seq) FROM message), 0), coalesce(max(last), 0)) FROM pack")
         known = self._db.execute("SELECT next_seq FROM journal ORDER BY start DESC LIMIT 1").fetchone() or (1,)
         next_key = int(meta.get("next_key", 1))
-        return Facts(seal_key=bytes(meta["seal_key"]), next_key=next_key, next_seq=max(newest + 1, known[0]))
+        following = max(newest + 1, known[0])
+        identity: bytes | None = meta.get(IDENTITY)
+        return Facts(seal_key=bytes(meta["seal_key"]), next_key=next_key, next_seq=following, identity=identity)
 
     async def counts(self) -> tuple[int, int]:
         messages = self._one("SELECT (SELECT count(*) FROM message) + coalesce(sum(remaining), 0) FROM pack")
-        return messages, await self.next_offset() - await self.oldest_offset()
+        events = self._one("SELECT coalesce(sum(count), 0) FROM journal WHERE start >= ?", await self.oldest_offset())
+        return messages, events
 
     async def messages(self, after: str) -> AsyncIterator[Batch]:
         """Packs first, then singles; what a server changes meanwhile, the journal tells."""
@@ -136,8 +142,8 @@ class SqliteDump:
     async def rows(self, table: str) -> list[tuple[Any, ...]]:
         return self._db.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}").fetchall()  # noqa: S608 - ours
 
-    def _one(self, query: str) -> int:
-        return int(self._db.execute(query).fetchone()[0] or 0)
+    def _one(self, query: str, *values: int) -> int:
+        return int(self._db.execute(query, values).fetchone()[0] or 0)
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -180,7 +186,10 @@ class SqliteDump:
             self._db.execute(f"UPDATE {table} SET crc = crc({COLUMNS[table]})")  # noqa: S608 - ours
 
     async def put_facts(self, facts: Facts) -> None:
-        self._many(Q.put_meta, [("seal_key", facts.seal_key), ("next_key", facts.next_key)])
+        meta: list[tuple[str, object]] = [("seal_key", facts.seal_key), ("next_key", facts.next_key)]
+        if facts.identity is not None:
+            meta.append((IDENTITY, facts.identity))
+        self._many(Q.put_meta, meta)
         self._db.execute(Q.set_next_seq, (facts.next_seq,))
 
     async def erase_messages(self) -> None:

@@ -3,10 +3,13 @@
 import logging
 import os
 import sqlite3
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from couriermq.clock import fresh_key
+from couriermq.core.incarnations import Identity
+from couriermq.core.jumps import Jump
 from couriermq.core.lifecycle.tally import Tally
 from couriermq.core.receipts import Sealer
 from couriermq.storage.base import CannotOpen
@@ -14,6 +17,8 @@ from couriermq.storage.group_commit import GroupCommit
 from couriermq.storage.sqlite import care, trim
 from couriermq.storage.sqlite.checksums import sound
 from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, sync_directory
+from couriermq.storage.sqlite.identity import mark as mark_for_new_incarnation
+from couriermq.storage.sqlite.identity import open_identity
 from couriermq.storage.sqlite.ledger import Ledger
 from couriermq.storage.sqlite.log import Log
 from couriermq.storage.sqlite.loss import Loss, find_loss, log_is_missing
@@ -24,6 +29,8 @@ from couriermq.storage.sqlite.repair import recount
 if TYPE_CHECKING:
     import threading
 
+ACCEPTED = "commits at the end of the data were lost, and that was accepted"
+
 log = logging.getLogger(__name__)
 
 
@@ -32,6 +39,9 @@ class Files:
 
     path: Path
     sealer: Sealer
+    identity: Identity
+    jumps: Sequence[Jump]
+    now: Callable[[], int]
     _db: sqlite3.Connection
     _copier: sqlite3.Connection
     _reader: sqlite3.Connection
@@ -59,10 +69,13 @@ class Files:
         self._copier = connect(path)
         self._reader = connect(path, read_only=True)
         self._reader.execute(Q.read_meta, ("",)).fetchone()  # holds its lock from the first read on, see `close`
-        self.sealer = Sealer(self._seal_key())
-        self._load()
+        key = self._seal_key()
         if loss is not None:
             self._go_on_after(loss)
+        self.identity = open_identity(self._db, now=self.now)
+        self.jumps = self.identity.jumps
+        self.sealer = Sealer(key, self.identity.tags)
+        self._load()
         # The log exists now, and stays for as long as a connection is open.
         self._log = Log(
             self._db, self._copier, path, mark=mark, spare_bytes=self._min_free_bytes, disk_is_low=self._is_disk_low
@@ -88,10 +101,9 @@ class Files:
         return loss
 
     def _go_on_after(self, loss: Loss) -> None:
-        """The loss is accepted: give out no number again that a lost commit may have given out."""
+        """The loss is accepted: what is left goes on as a new incarnation, as after a restore."""
         log.error("the loss of commits is accepted: %s", loss)
-        self._ledger.next_seq = max(self._ledger.next_seq, loss.synced.next_seq)
-        self._ledger.next_lease = max(self._ledger.next_lease, loss.synced.next_lease)
+        mark_for_new_incarnation(self._db, ACCEPTED)
 
     def _seal_key(self) -> bytes:
         row = self._db.execute(Q.read_meta, ("seal_key",)).fetchone()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from couriermq.core.chronicle import Commit, blanked, damaged_commits, entries_of
 from couriermq.core.errors import OffsetGone, Unavailable
 from couriermq.core.events import Entry
+from couriermq.core.incarnations import Identity
+from couriermq.core.jumps import Jump, skip, stretches
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.limits import COMMIT_BYTES
 from couriermq.storage.base import ShardLog, Span
@@ -43,6 +45,8 @@ class Journal:
     _oldest_offset = 0
     _holes: set[int]
     """Damaged offsets that are known already."""
+    identity: Identity
+    jumps: Sequence[Jump] = ()
     _trimmed = -1
     """Up to where rows have been trimmed; a trim may have been interrupted, so the first one looks at all rows."""
 
@@ -60,7 +64,7 @@ class Journal:
         """The same as they are stored; what is damaged is replaced by events that say so."""
         if start < self._oldest_offset:
             raise OffsetGone(start, self._oldest_offset)
-        durable = self._engine.durable_offset
+        start, durable = skip(self.jumps, start), self._engine.durable_offset
         if start >= durable:
             return []
         try:
@@ -89,7 +93,7 @@ class Journal:
                     if first >= stop:
                         return commits
                 commits.append(Commit(first, count, blanked(events) if is_private else events))
-                expected = first + count
+                expected = skip(self.jumps, first + count)
                 size += len(events)
                 if expected >= stop or size >= COMMIT_BYTES:
                     return commits
@@ -102,14 +106,15 @@ class Journal:
 
     def _damaged(self, start: int, stop: int, at: int) -> list[Commit]:
         """Offsets that cannot be read any more; told once."""
-        if start >= stop:
+        ranges = stretches(self.jumps, start, stop)
+        if not ranges:
             return []
-        found = set(range(start, stop)) - self._holes
+        found = {offset for first, end in ranges for offset in range(first, end)} - self._holes
         if found and len(self._holes) < MOST_HOLES:
             self._holes |= found
             self._engine.metrics.damaged_events += len(found)
             log.error("the journal is damaged: its events from offset %d up to %d are lost", min(found), max(found) + 1)
-        return list(damaged_commits(start, stop, at=at))
+        return [commit for first, end in ranges for commit in damaged_commits(first, end, at=at)]
 
     async def trim_events(self, *, before: int) -> int:
         def find_oldest(unit: Unit) -> int:

@@ -293,6 +293,36 @@ SELECT value, crc = crc(name, value) FROM meta WHERE name = ?;
 -- name: put_meta
 INSERT OR REPLACE INTO meta (name, value, crc) VALUES (?1, ?2, crc(?1, ?2));
 
+-- name: delete_meta
+DELETE FROM meta WHERE name = ?;
+
+-- name: counters
+-- What the newest row of the journal says that the store goes on with.
+SELECT start + count, next_seq, next_lease, at,
+       head = crc(start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc)
+FROM journal ORDER BY start DESC LIMIT 1;
+
+-- name: highest_seq
+-- Of the messages that are there; a migration writes no journal row of its own.
+SELECT max((SELECT coalesce(max(seq), 0) FROM message), (SELECT coalesce(max(last), 0) FROM pack));
+
+-- name: end_leases_of_packs
+-- A damaged row stays as it is: a new checksum would make it look sound.
+UPDATE pack SET due_at = :now, crc = crc(
+    last, queue, state, :now, attempts, lease_no, entered_at, count, remaining, bytes, start, position,
+    turn, gone)
+WHERE state = 2 AND due_at > :now AND due_at <> :unending AND crc = crc(
+    last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start,
+    position, turn, gone);
+
+-- name: end_leases_of_singles
+UPDATE message SET due_at = :now, crc = crc(
+    seq, queue, state, :now, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size, given,
+    id, content_type, attributes, grp, trace, origin, death, start, position, turn)
+WHERE state = 2 AND due_at > :now AND due_at <> :unending AND crc = crc(
+    seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, sent_at, delay_ms, size,
+    given, id, content_type, attributes, grp, trace, origin, death, start, position, turn);
+
 -- name: read_job
 SELECT name, epoch, done, opened_at, crc = crc(queue, name, epoch, done, opened_at) FROM job
 WHERE queue = ? AND name = ?;

@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from couriermq.clock import SystemClock
 from couriermq.core.errors import AlreadyExists, CourierError, QueueNotFound, Unavailable
 from couriermq.core.events import Event
+from couriermq.core.incarnations import Stamp
 from couriermq.core.lifecycle.browse import browse, read_message
 from couriermq.core.lifecycle.expire import STEP, expire
 from couriermq.core.lifecycle.hasten import hasten
@@ -80,11 +82,13 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
         min_free_bytes: int = MIN_FREE_BYTES,
         accept_loss: bool = False,
         sync: Callable[[int], None] = os.fdatasync,
+        now: Callable[[], int] | None = None,
     ) -> None:
         self.path = directory
         self._accept_loss = accept_loss
         self._min_free_bytes = min_free_bytes
         self._sync = sync
+        self.now = now or SystemClock().now
         self._ledger = Ledger()
         self._reading = threading.Lock()
         self._doomed: dict[int, Queue] = {}
@@ -111,6 +115,10 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
         self._engine.metrics = self._commit.metrics
         self._log.fail = self._commit.fail
         self._signals = signals
+
+    @property
+    def stamp(self) -> Stamp:
+        return self.identity.stamp
 
     @property
     def metrics(self) -> Metrics:

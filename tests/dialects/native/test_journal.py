@@ -224,11 +224,15 @@ async def test_the_archive_answers_in_the_journals_place(tmp_path: Path) -> None
             return root.app.store.spans()
 
         await eventually(a_second_later, lambda spans: spans[0].oldest >= end - 1)
+        stamp = root.app.store.stamp
         assert (await root.ask("GET", JOURNAL)) == {
             "oldest": 0,
             "next": end,
             "lanes": [{"lane": "0", "first": 0, "oldest": 0, "next": end}],
             "merged": f"o{end}",
+            "store": stamp.store,
+            "incarnation": stamp.incarnation,
+            "jumps": [],
         }
         assert await events(root, "from=0") == before
         assert rows(await root.call("GET", f"{EVENTS}?from=0&format=arrow")) == arrow

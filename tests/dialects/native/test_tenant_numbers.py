@@ -81,7 +81,7 @@ class Watcher:
     """
 
     OPAQUE = frozenset({"seq", "offset", "id", "message_id", "queue_id", "receipt", "next", "oldest", "from", "to"})
-    OPAQUE |= {"first", "merged", "seqs", "principal", "source_queue_id", "target_id", "queue"}
+    OPAQUE |= {"first", "merged", "store", "seqs", "principal", "source_queue_id", "target_id", "queue"}
 
     def __init__(self, root: Tenant, tenant: Tenant) -> None:
         self.root, self.tenant = root, tenant

@@ -123,7 +123,7 @@ async def test_a_loss_can_be_accepted_and_its_numbers_are_not_given_out_again(tm
     await rig.open()
     kept = [message.seq for message in await rig.browse("orders")]
     assert 0 < len(kept) < 20
-    assert (await rig.send("orders", id="new")).seq == 21
+    assert (await rig.send("orders", id="new")).seq > 21
     assert await rig.store.check() == []
     await rig.close()
     rig = opened(directory)  # it is accepted once and for all

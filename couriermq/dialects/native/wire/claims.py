@@ -64,6 +64,13 @@ class Job(msgspec.Struct):
     claims: list[Claim]
 
 
+class OpenedJob(Job):
+    """A job, and the store and incarnation whose claims it counts: a restore may have lost some of them."""
+
+    store: str
+    incarnation: str
+
+
 class Jobs(msgspec.Struct):
     jobs: list[Job]
 
@@ -98,6 +105,11 @@ def write_claim(claim: model.Claim) -> Claim:
 
 def write_job(job: model.Job) -> Job:
     return Job(job.name, job.epoch, job.done, job.opened_at, [write_claim(claim) for claim in job.claims])
+
+
+def write_opened(job: model.Job, *, store: str, incarnation: str) -> OpenedJob:
+    claims = [write_claim(claim) for claim in job.claims]
+    return OpenedJob(job.name, job.epoch, job.done, job.opened_at, claims, store, incarnation)
 
 
 def write_held(part: model.Slice, name_of: NameOf, numbers: Numbers) -> HeldMessages:

@@ -94,6 +94,13 @@ class Lane(msgspec.Struct):
     offset: int | str | UnsetType = UNSET
 
 
+class Jump(msgspec.Struct):
+    """No event has an offset from `end` up to, not including, `next`: a new incarnation began with `next`."""
+
+    end: int
+    next: int
+
+
 class Journal(msgspec.Struct):
     """Positions `oldest` up to, not including, `next` can be read of the first lane."""
 
@@ -101,6 +108,9 @@ class Journal(msgspec.Struct):
     next: int | str
     lanes: list[Lane]
     merged: str
+    store: str
+    incarnation: str
+    jumps: list[Jump] | UnsetType = UNSET
     offset: int | str | UnsetType = UNSET
 
 
