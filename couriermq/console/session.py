@@ -5,7 +5,7 @@ Couriers on one machine. It counts only where the browser says that a page of th
 and for anything but GET only with the header `Courier-Console`, which no form and no other origin can send.
 """
 
-from urllib.parse import urlsplit
+import re
 
 from couriermq.auth.gate import Gate
 from couriermq.auth.principal import Principal
@@ -14,9 +14,10 @@ from couriermq.core.errors import Forbidden, Unauthenticated
 from couriermq.web.call import Call, Header
 
 MARK = b"courier-console"
-READS = ("/route", "/operations")
-"""POST requests that can look without changing anything; operations say so in their body."""
 SAME = "same-origin"
+
+_LOOKS = re.compile(r"/courier/v1/tenants/[^/]+/(?:operations|exchanges/[^/]+/route)/?")
+"""POST requests that can look without changing anything; operations say so in their body."""
 
 
 class Sessions:
@@ -37,7 +38,7 @@ class Sessions:
             raise Unauthenticated("the console's cookie counts for pages of this server only; send a token")
         if call.method != "GET":
             require_mark(call)
-            if self._settings.console_read_only and not call.path.endswith(READS):
+            if self._settings.console_read_only and not _looks(call):
                 raise read_only()
         return self._gate.admit_session(call, session)
 
@@ -73,6 +74,11 @@ class Sessions:
         return self._settings.tls_cert is not None or call.origin.scheme == "https"
 
 
+def _looks(call: Call) -> bool:
+    """The whole path counts: a queue may be called `operations`."""
+    return call.method == "POST" and _LOOKS.fullmatch(call.path) is not None
+
+
 def read_only() -> Forbidden:
     return Forbidden("change", "anything; the setting console_read_only lets browsers look only")
 
@@ -94,4 +100,4 @@ def is_same_origin(call: Call) -> bool:
     if origin is None:
         return call.method == "GET"
     host = call.origin.host or call.header(b"host") or ""
-    return urlsplit(origin).netloc.lower() == host.lower()
+    return origin.partition("://")[2].lower() == host.lower() != ""

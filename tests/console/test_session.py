@@ -89,6 +89,15 @@ async def test_a_browser_that_names_no_site_is_known_by_its_origin(tmp_path: Pat
         assert (await app.get(WHOAMI, token=None, headers={"Cookie": cookie} | host)).status == 200
 
 
+@pytest.mark.parametrize("origin", ["http://[", "null", "", "mq.example", "http://mq.example@evil.example"])
+async def test_an_origin_that_is_none_is_refused(tmp_path: Path, origin: str) -> None:
+    async with courier_app(tmp_path) as app:
+        headers = {"Cookie": cookie_of(await sign_in(app)), "Origin": origin, "Host": "mq.example"} | MARK
+        assert (await app.request("GET", WHOAMI, token=None, headers=headers)).status == 401
+        assert (await app.request("POST", QUEUES, token=None, headers=headers, json={"name": "x"})).status == 401
+        assert (await app.request("POST", "/console/session", headers=headers | {"Origin": "http://["})).status == 403
+
+
 async def test_what_changes_something_needs_the_mark(tmp_path: Path) -> None:
     async with courier_app(tmp_path) as app:
         cookie = cookie_of(await sign_in(app))
@@ -173,3 +182,14 @@ async def test_read_only_lets_a_browser_look_and_a_token_work(tmp_path: Path) ->
         assert (await call(app, cookie, path=QUEUES)).status == 200
         assert (await app.post(QUEUES, {"name": "orders"})).status == 201
         assert (await call(app, cookie, "DELETE", "/console/session", headers=MARK)).status == 204
+
+
+@pytest.mark.parametrize("name", ["operations", "route"])
+async def test_read_only_holds_for_queues_with_the_names_of_requests_that_look(tmp_path: Path, name: str) -> None:
+    async with courier_app(tmp_path, console_read_only=True) as app:
+        assert (await app.post(QUEUES, {"name": name})).status == 201
+        cookie = cookie_of(await sign_in(app))
+        change = {"settings": {"paused": True}}
+        assert (await call(app, cookie, "PATCH", f"{QUEUES}/{name}", json=change, headers=MARK)).status == 403
+        assert (await call(app, cookie, "DELETE", f"{QUEUES}/{name}", headers=MARK)).status == 403
+        assert (await call(app, cookie, path=f"{QUEUES}/{name}")).status == 200
