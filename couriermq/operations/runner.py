@@ -54,6 +54,7 @@ class Operations:
         self._shared = shared
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._running: dict[str, Operation] = {}
+        self._starting = asyncio.Lock()
         self._is_open = True
 
     # -- asking -----------------------------------------------------------------------------------------------
@@ -64,10 +65,11 @@ class Operations:
         operation = await self._new(queue, target, verb, where, per_second=per_second, principal=principal)
         if verb is not Verb.REPLAY:
             operation.total_count = (await self._broker.counters(queue)).total_count
-        running = [one for one in self.all(queue.tenant) if one.state is State.RUNNING]
-        if len(running) >= RUNNING_COUNT:
-            raise InUse("the tenant's operations", f"{RUNNING_COUNT} that run; wait for one to end, or cancel one")
-        await self._put(queue.tenant, operation)
+        async with self._starting:
+            running = [one for one in self.all(queue.tenant) if one.state is State.RUNNING]
+            if len(running) >= RUNNING_COUNT:
+                raise InUse("the tenant's operations", f"{RUNNING_COUNT} that run; wait for one to end, or cancel one")
+            await self._put(queue.tenant, operation)
         await self._forget_oldest(queue.tenant)
         self._begin(queue.tenant, operation)
         return operation

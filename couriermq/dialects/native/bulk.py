@@ -1,5 +1,7 @@
 """Doing something with all messages of a queue that match, in the background."""
 
+import msgspec
+
 from couriermq.console.session import read_only
 from couriermq.core.errors import InUse, Invalid, QueueNotFound, RecordNotFound, TenantNotFound
 from couriermq.core.model import Action, Queue, Tenant
@@ -20,6 +22,8 @@ async def start_operation(call: Call) -> Reply:
     tenant, services = tenant_for(call), call.services
     order = read(wire.OPERATION, call.body)
     queue = named_queue(call, tenant.id, order.queue, Action.MANAGE, field="queue")
+    if order.where.contains is not None or order.where.attribute:
+        call.principal.require(Action.BROWSE, queue)  # how many messages match would tell what they contain
     where = wire.where_of(order.where, call.numbers, lambda name: id_of(call, tenant.id, name))
     if order.preview:
         return await _preview(call, queue, order, where)
@@ -29,16 +33,18 @@ async def start_operation(call: Call) -> Reply:
     operation = await services.operations.start(
         queue, target, order.verb, where, per_second=order.per_second, principal=call.principal.id
     )
-    reply = ok(wire.write_operation(operation, call.numbers, names_of_queues(call)))
+    reply = ok(_written(call, operation))
     reply.status = 202
     return reply
 
 
 async def _preview(call: Call, queue: Queue, order: wire.OperationOrder, where: Where) -> Reply:
-    """Bodies are shown to those who may browse the queue."""
+    """Bodies and attributes are shown to those who may browse the queue."""
     found = await call.services.operations.preview(queue, order.verb, where)
-    preview_bytes = PREVIEW_BYTES if call.principal.may(Action.BROWSE, queue) else 0
-    examples = write_previews(found.examples, names_of_queues(call), call.numbers, preview_bytes=preview_bytes)
+    preview_bytes, chosen = PREVIEW_BYTES, found.examples
+    if not call.principal.may(Action.BROWSE, queue):
+        preview_bytes, chosen = 0, [msgspec.structs.replace(one, attributes={}) for one in chosen]
+    examples = write_previews(chosen, names_of_queues(call), call.numbers, preview_bytes=preview_bytes)
     return ok(
         wire.OperationPreview(
             matched_count=found.matched_count,
@@ -66,18 +72,23 @@ def _target(call: Call, tenant: Tenant, queue: Queue, order: wire.OperationOrder
 async def list_operations(call: Call) -> Reply:
     tenant = part_of_tenant(call, *READ)
     seen = [one for one in call.services.operations.all(tenant.id) if _may_see(call, one)]
-    name_of = names_of_queues(call)
-    return ok(wire.OperationList([wire.write_operation(one, call.numbers, name_of) for one in seen]))
+    return ok(wire.OperationList([_written(call, one) for one in seen]))
 
 
 async def read_operation(call: Call) -> Reply:
-    return ok(wire.write_operation(_found(call, *READ), call.numbers, names_of_queues(call)))
+    return ok(_written(call, _found(call, *READ)))
 
 
 async def cancel_operation(call: Call) -> Reply:
     operation = _found(call, Action.MANAGE)
     operation = await call.services.operations.cancel(call.params["tenant"], operation.id)
-    return ok(wire.write_operation(operation, call.numbers, names_of_queues(call)))
+    return ok(_written(call, operation))
+
+
+def _written(call: Call, operation: Running) -> wire.OperationState:
+    queue = call.services.catalog.queue_of_id(operation.queue_id)
+    may_browse = call.principal.may(Action.BROWSE, queue) if queue else call.principal.may_all(Action.BROWSE)
+    return wire.write_operation(operation, call.numbers, names_of_queues(call), content=may_browse)
 
 
 def _found(call: Call, *actions: Action) -> Running:
@@ -110,7 +121,7 @@ OPERATIONS = (
         " to the queue from `where.from` up to `where.to`, from journal and archive. It runs in the background, at most"
         " `per_second`, goes on after a restart, and concerns messages that were there when it began. Copies are sent"
         " exactly once. With `preview` it only counts, up to 100,000 messages, and shows five.",
-        needs="manage, and send or manage on the target",
+        needs="manage, send or manage on the target, and browse for `contains` and `attribute`",
         takes=wire.OperationOrder,
         example={"verb": "redrive", "queue": "failed", "where": {"reason": "attempts exhausted"}, "per_second": 100},
         gives={200: wire.OperationPreview, 202: wire.OperationState},

@@ -1,5 +1,6 @@
 """Operations on all messages that match, through the native API."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,41 @@ async def test_a_read_only_console_may_preview(tmp_path: Path) -> None:
         preview = await root.call("POST", "/operations", {**order, "preview": True}, token=None, headers=headers)
         assert preview.status == 200
         assert (await root.call("POST", "/operations", order, token=None, headers=headers)).status == 403
+
+
+async def test_what_messages_contain_is_for_those_who_may_browse(root: Tenant) -> None:
+    orders = await root.queue("orders")
+    await orders.send("secret", attributes={"name": "secret"})
+    manager = await root.with_scopes(("manage", ["*"]))
+    order = {"verb": "remove", "queue": "orders", "preview": True}
+    for where in ({"contains": "sec"}, {"attribute": ["name:secret"]}):
+        assert (await manager.refused("POST", "/operations", {**order, "where": where}))["status"] == 403
+        assert (await root.ask("POST", "/operations", {**order, "where": where}))["matched_count"] == 1
+    assert (await manager.ask("POST", "/operations", order))["examples"][0]["attributes"] == {}
+    where = {"contains": "sec", "attribute": ["name:secret"]}
+    operation = await done(root, verb="remove", queue="orders", where=where)
+    assert operation["where"]["contains"] == "sec"
+    watcher = await root.with_scopes(("stats", ["*"]))
+    one = await watcher.ask("GET", f"/operations/{operation['id']}")
+    assert [one] == (await watcher.ask("GET", "/operations"))["operations"]
+    assert (one["where"]["contains"], one["where"]["attribute"]) == (None, [])
+
+
+async def test_every_condition_has_a_bound(root: Tenant) -> None:
+    await root.queue("orders")
+    order = {"verb": "remove", "queue": "orders"}
+    long = "x" * 10_000
+    for name, value in {"group": long, "source_queue": long, "content_type": long, "attribute": [f"a:{long}"]}.items():
+        refused = await root.refused("POST", "/operations", {**order, "where": {name: value}})
+        assert (refused["status"], refused["field"].startswith(f"where.{name}")) == (400, True)
+    assert (await root.refused("POST", "/operations", {**order, "per_second": 1e-320}))["field"] == "per_second"
+
+
+async def test_operations_that_start_together_are_counted(root: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "RUNNING_COUNT", 2)
+    orders = await root.queue("orders")
+    for _ in range(3):
+        await orders.send()
+    order = {"verb": "remove", "queue": "orders", "per_second": 0.001}
+    answers = await asyncio.gather(*(root.call("POST", "/operations", order) for _ in range(6)))
+    assert sorted(answer.status for answer in answers) == [202, 202, 409, 409, 409, 409]

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from couriermq.core.limits import BATCH_COUNT
+from couriermq.core.limits import BATCH_COUNT, CONTENT_TYPE_CHARS, GROUP_CHARS, ID_CHARS
 from couriermq.core.numbers import Numbers
 from couriermq.dialects.native import limits
 from couriermq.dialects.native.wire.choices import AttributeText, StateName, attributes_of, states_of
@@ -16,19 +16,20 @@ from couriermq.operations import Operation, State, Verb, Where
 
 Instant = Annotated[int, Meta(ge=0, le=limits.NUMBER)]
 Seq = Annotated[int, Meta(ge=1, le=limits.NUMBER)]
+LEAST_PER_SECOND = 0.001
 
 
 class MessageChoice(Order, rename={"start": "from", "end": "to"}):
     """Which messages; all conditions must hold. `from` and `to` are when they came into the queue, or were sent."""
 
     state: Annotated[list[StateName], Meta(max_length=3)] = msgspec.field(default_factory=list)
-    attribute: list[AttributeText] = msgspec.field(default_factory=list)
-    group: str | None = None
+    attribute: list[Annotated[AttributeText, Meta(max_length=1_000)]] = msgspec.field(default_factory=list)
+    group: Annotated[str, Meta(max_length=GROUP_CHARS)] | None = None
     attempts_min: Annotated[int, Meta(ge=0, le=limits.NUMBER)] = 0
     contains: Annotated[str, Meta(min_length=1, max_length=1_000)] | None = None
     reason: Annotated[str, Meta(max_length=1_000)] | None = None
-    source_queue: str | None = None
-    content_type: str | None = None
+    source_queue: Annotated[str, Meta(max_length=ID_CHARS)] | None = None
+    content_type: Annotated[str, Meta(max_length=CONTENT_TYPE_CHARS)] | None = None
     seqs: Annotated[list[Seq], Meta(max_length=BATCH_COUNT)] | None = None
     start: Instant | None = None
     end: Instant | None = None
@@ -41,7 +42,7 @@ class OperationOrder(Order):
     queue: str
     where: MessageChoice = msgspec.field(default_factory=MessageChoice)
     target: str | None = None
-    per_second: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
+    per_second: Annotated[float, Meta(ge=LEAST_PER_SECOND, le=1_000_000)] | None = None
     preview: bool = False
 
 
@@ -103,14 +104,16 @@ def where_of(choice: MessageChoice, numbers: Numbers, id_of: IdOf) -> Where:
     )
 
 
-def write_operation(operation: Operation, numbers: Numbers, name_of: NameOf) -> OperationState:
+def write_operation(operation: Operation, numbers: Numbers, name_of: NameOf, *, content: bool) -> OperationState:
+    """Without `content` the conditions on what messages contain are left out."""
+    where = operation.where if content else msgspec.structs.replace(operation.where, contains=None, attributes=())
     return OperationState(
         id=operation.id,
         verb=operation.verb,
         queue=name_of(operation.queue_id),
         queue_id=operation.queue_id,
         target=None if operation.target_id is None else name_of(operation.target_id),
-        where=_write_where(operation.where, numbers, name_of),
+        where=_write_where(where, numbers, name_of),
         per_second=operation.per_second,
         state=operation.state,
         matched_count=operation.matched_count,
