@@ -15,7 +15,7 @@ from couriermq.auth.tokens import AccessToken, AccessTokens
 from couriermq.catalog import DEFAULT_TENANT, Catalog, hash_secret
 from couriermq.clock import Clock
 from couriermq.core.errors import CredentialEnded, RecordNotFound, TooManyRequests, Unauthenticated
-from couriermq.core.model import HOUR, MINUTE, Credential
+from couriermq.core.model import HOUR, MINUTE, Credential, Json, Record
 from couriermq.web.call import Call
 
 ROOT = Principal(id="root", tenant=None)
@@ -46,7 +46,7 @@ class Gate:
         self._tokens = AccessTokens(token_key)
         self._sessions = AccessTokens(hmac.digest(token_key, b"session", "sha256"))
         self._tickets = AccessTokens(hmac.digest(token_key, b"ticket", "sha256"))
-        self._learnt: object = None
+        self._learnt: dict[str, object] = {}
         self._limits = Throttle()
         self._guard = Guard(clock)
         self._principals: dict[str, tuple[Credential, Principal]] = {}
@@ -197,8 +197,13 @@ class Gate:
                 await self._save(record_id, tokens)
 
     async def _save(self, record_id: str, tokens: AccessTokens) -> None:
-        document = msgspec.to_builtins(tokens.snapshot(self._clock.now()))
-        await self._catalog.put_record(_RECORD_KIND, DEFAULT_TENANT, document, record_id=record_id, principal="courier")
+        def renew(record: Record | None) -> Json:
+            """What other nodes have kept meanwhile stays."""
+            if record is not None:
+                tokens.restore(msgspec.convert(record.document, list[AccessToken]))
+            return msgspec.to_builtins(tokens.snapshot(self._clock.now()))
+
+        await self._catalog.put_record(_RECORD_KIND, DEFAULT_TENANT, renew, record_id=record_id, principal="courier")
 
     def load_tokens(self) -> None:
         for record_id, tokens in self._kept.items():
@@ -213,38 +218,41 @@ class Gate:
 
     # -- browsers ---------------------------------------------------------------------------------------------
 
-    def issue_session(self, holder: Principal, *, secret: str | None = None) -> str:
-        """What a browser keeps instead of the secret; it ends with the secret, and 12 hours after its last use."""
-        return self._issue_new(self._sessions, holder, secret, ttl_ms=SESSION_MS, sliding=True)
+    def issue_session(self, holder: Principal, *, shown: str) -> str:
+        """What a browser keeps instead of the secret; it ends with the secret, and 12 hours after its last use.
 
-    def issue_ticket(self, holder: Principal, *, secret: str | None = None) -> tuple[str, int]:
+        `shown` is what the holder was admitted by: a secret, or a token, session or ticket that was made from one.
+        """
+        return self._issue_new(self._sessions, holder, shown, ttl_ms=SESSION_MS, sliding=True)
+
+    def issue_ticket(self, holder: Principal, *, shown: str) -> tuple[str, int]:
         """What signs a browser in once, and when it ends."""
-        ticket = self._issue_new(self._tickets, holder, secret, ttl_ms=TICKET_MS, sliding=False)
+        ticket = self._issue_new(self._tickets, holder, shown, ttl_ms=TICKET_MS, sliding=False)
         return ticket, self._clock.now() + TICKET_MS
 
-    def _issue_new(
-        self, tokens: AccessTokens, holder: Principal, secret: str | None, *, ttl_ms: int, sliding: bool
-    ) -> str:
-        now = self._clock.now()
+    def _issue_new(self, tokens: AccessTokens, holder: Principal, shown: str, *, ttl_ms: int, sliding: bool) -> str:
+        now, digest = self._clock.now(), hash_secret(shown)
         good = self._secret_hashes(ROOT.id, self._catalog.credential_of_id(holder.id), now)
-        shown = hash_secret(secret) if secret is not None else good[0]
-        chosen = shown if shown in good else good[0]
-        return tokens.issue_new(holder.id, chosen, ttl_ms=ttl_ms, sliding=sliding, now=now)
+        origins = [digest, *(kind.made_from(digest) for kind in self._kept.values())]
+        secret_hash = next((one for one in origins if one in good), None)
+        if secret_hash is None:
+            raise Unauthenticated("the credential has ended")
+        return tokens.issue_new(holder.id, secret_hash, ttl_ms=ttl_ms, sliding=sliding, now=now)
 
     def admit_session(self, call: Call, session: str) -> Principal:
         """The holder of a session, counted as any other credential."""
-        self._learn_ends()
+        self._learn_ends("sessions")
         return self._admitted(call, token_attempt(call.origin.address, session), partial(self._by_session, session))
 
     def _by_session(self, session: str) -> Principal:
         return self._by_access_token(self._sessions, session, hashlib.sha256(session.encode()).digest())
 
-    def _learn_ends(self) -> None:
-        """Sessions that other nodes have ended; their record is a new object each time it changes."""
-        document = _document(self._catalog, "sessions")
-        if document is not None and document is not self._learnt:
-            self._sessions.restore(msgspec.convert(document, list[AccessToken]))
-        self._learnt = document
+    def _learn_ends(self, kind: str) -> None:
+        """What other nodes have ended of a kind; its record is a new object each time it changes."""
+        document = _document(self._catalog, kind)
+        if document is not None and document is not self._learnt.get(kind):
+            self._kept[kind].restore(msgspec.convert(document, list[AccessToken]))
+        self._learnt[kind] = document
 
     async def end_session(self, session: str) -> None:
         """Admit a session no more, here and, once it has learnt of it, at any other node."""
@@ -254,6 +262,7 @@ class Gate:
 
     async def redeem_ticket(self, call: Call, ticket: str) -> Principal:
         """The holder of a ticket, who cannot use it a second time."""
+        self._learn_ends("tickets")
         digest = hashlib.sha256(ticket.encode()).digest()
         judge = partial(self._by_access_token, self._tickets, ticket, digest)
         principal = self._admitted(call, token_attempt(call.origin.address, ticket), judge)

@@ -13,10 +13,14 @@ from collections.abc import Iterable
 
 import msgspec
 
+from couriermq.core.errors import TooManyRequests
+
 _PAYLOAD = struct.Struct(">QQ?")  # issued_at, ttl_ms, sliding
 _TAG_BYTES = 16
 _HOLDER_BYTES = 128
 _SWEEP_COUNT = 10_000
+HOLDER_COUNT = 10_000
+"""Tokens of one holder that are remembered until they end, where each is a new one."""
 
 
 class AccessToken(msgspec.Struct, array_like=True):
@@ -53,7 +57,10 @@ class AccessTokens:
         return self._seal(token, secret_hash)
 
     def issue_new(self, holder: str, secret_hash: bytes, *, ttl_ms: int, sliding: bool, now: int) -> str:
-        """A token that nobody else has: ending it ends no other."""
+        """A token that nobody else has: ending it ends no other. Raises TooManyRequests for one too many."""
+        ends = [token.expires_at for token in self._known.values() if token.holder == holder and token.expires_at > now]
+        if len(ends) >= HOLDER_COUNT:
+            raise TooManyRequests(min(ends) - now)
         token = AccessToken(holder, now, ttl_ms, sliding, now + ttl_ms)
         while _identity(token) in self._known:
             token.issued_at += 1
@@ -86,12 +93,17 @@ class AccessTokens:
         self._use(token, now)
         return True
 
+    def made_from(self, digest: bytes) -> bytes | None:
+        """The hash of the secret that a token was made from which was admitted just now; None for any other text."""
+        seen = self._seen.get(digest)
+        return seen[1] if seen else None
+
     def end(self, digest: bytes) -> None:
         """Admit a token no more that was admitted just now."""
-        token, _ = self._seen[digest]
+        token, secret_hash = self._seen[digest]
         token = self._known.setdefault(_identity(token), token)
         token.ended = self.changed = True
-        self._seen.pop(digest)
+        self._seen[digest] = token, secret_hash
 
     def snapshot(self, now: int) -> list[AccessToken]:
         """What a restart must know: the tokens that are alive."""

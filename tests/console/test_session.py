@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from couriermq.auth import tokens
 from couriermq.clock import FakeClock
 from couriermq.core.model import HOUR, MINUTE
 from tests.support.inprocess import InProcess, Response, courier_app
@@ -13,6 +14,7 @@ from tests.support.native import Tenant
 SAME = {"Sec-Fetch-Site": "same-origin"}
 MARK = {"Courier-Console": "1"}
 WHOAMI = "/courier/v1/whoami"
+TICKETS = "/courier/v1/console/tickets"
 QUEUES = "/courier/v1/tenants/default/queues"
 
 
@@ -144,6 +146,30 @@ async def test_a_session_ends_with_its_credential(tmp_path: Path) -> None:
         cookie = cookie_of(await sign_in(app, token=made["secret"]))
         await root.ask("POST", f"/credentials/{made['id']}/rotate", {})
         assert (await call(app, cookie)).status == 401
+
+
+async def test_tickets_and_what_they_open_end_with_the_secret_that_was_shown(tmp_path: Path) -> None:
+    async with courier_app(tmp_path) as app:
+        root = Tenant(app)
+        made = await root.ask("POST", "/credentials", {"name": "viewer"})
+        old = cookie_of(await sign_in(app, token=made["secret"]))
+        await root.ask("POST", f"/credentials/{made['id']}/rotate", {"overlap_ms": HOUR})
+        by_secret = (await app.post(TICKETS, token=made["secret"])).json()["ticket"]
+        by_session = (await call(app, old, "POST", TICKETS, headers=MARK)).json()["ticket"]
+        cookies = [cookie_of(await sign_in(app, token=None, json={"ticket": one})) for one in (by_secret, by_session)]
+        assert [(await call(app, cookie)).status for cookie in (old, *cookies)] == [200] * 3
+        app.clock.advance(ms=HOUR)
+        assert [(await call(app, cookie)).status for cookie in (old, *cookies)] == [401] * 3
+
+
+async def test_a_credential_has_so_many_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "HOLDER_COUNT", 2)
+    async with courier_app(tmp_path) as app:
+        cookies = [cookie_of(await sign_in(app)) for _ in range(2)]
+        assert (await sign_in(app)).status == 429
+        app.clock.advance(ms=12 * HOUR)
+        assert (await sign_in(app)).status == 200
+        assert (await call(app, cookies[0])).status == 401
 
 
 async def test_a_ticket_signs_in_once_within_a_minute(tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ PATH = "/console/session"
 
 async def sign_in(call: Call) -> Reply:
     _check(call)
-    ticket, secret = read_optional(wire.SIGN_IN, call.body).ticket, _bearer(call)
+    ticket = read_optional(wire.SIGN_IN, call.body).ticket
     gate = call.services.auth
     principal = await gate.redeem_ticket(call, ticket) if ticket is not None else gate.bearer(call)
     principal.require_dialect("native")
-    session = gate.issue_session(principal, secret=secret if ticket is None else None)
+    session = gate.issue_session(principal, shown=ticket or _bearer(call))
     call.services.audit.signed_in(call, principal)
     return _reply(call, principal, call.services.sessions.set_cookie(call, session))
 
@@ -47,7 +47,8 @@ async def sign_out(call: Call) -> Reply:
 
 async def create_ticket(call: Call) -> Reply:
     _check_enabled(call)
-    ticket, expires_at = call.services.auth.issue_ticket(call.principal, secret=_bearer(call))
+    shown = _bearer(call) or call.services.sessions.cookie_of(call) or ""
+    ticket, expires_at = call.services.auth.issue_ticket(call.principal, shown=shown)
     return created(wire.Ticket(ticket, expires_at, f"/console#ticket={ticket}"), secret=True)
 
 
