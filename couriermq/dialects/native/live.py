@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import msgspec
 from msgspec import UNSET
 
-from couriermq.core.errors import CourierError, TenantNotFound, Unauthenticated
+from couriermq.core.errors import CourierError, Forbidden, TenantNotFound, Throttled, Unauthenticated
 from couriermq.core.model import Action, Tenant
 from couriermq.dialects.native.access import part_of_tenant
 from couriermq.dialects.native.diagnosis import diagnosis_of_tenant
@@ -72,7 +72,7 @@ class Live:
                 try:
                     self._check_credential()
                     news = [frame async for frame in self._look()]
-                except Unauthenticated:
+                except (Unauthenticated, Forbidden, Throttled):  # as a new request would be refused
                     yield wire.frame("gone", wire.Gone("credential"))
                     return
                 except CourierError as error:
@@ -91,6 +91,8 @@ class Live:
             call = self._call
             browser = self._services.sessions.admit(call) if call.header(b"authorization") is None else None
             call.principal = browser or self._services.auth.bearer(call)
+            call.principal.require_dialect("native")
+            part_of_tenant(call, Action.STATS)
 
     def _is_due(self, what: str, every_ms: int) -> bool:
         now = self._services.clock.now()

@@ -169,6 +169,32 @@ async def test_a_stream_ends_with_its_credential(root: Tenant) -> None:
         assert (await next_frame(root, page, "gone", step_ms=20_000))["data"] == {"reason": "credential"}
 
 
+async def test_wrong_tokens_do_not_keep_the_stream_of_a_credential_that_has_ended(root: Tenant) -> None:
+    watcher = await root.with_scopes(("stats", ["*"]))
+    token = watcher._options["token"]
+    async with live(root.app, "topics=events", token=token) as page:
+        (made,) = (await root.ask("GET", "/credentials"))["credentials"]
+        await root.ask("DELETE", f"/credentials/{made['id']}")
+        root.clock.advance(ms=59_000)
+        answers = [await root.app.get("/courier/v1/whoami", token=f"{token[:8]}-wrong") for _ in range(25)]
+        assert answers[-1].status == 429
+        root.clock.advance(ms=1_000)
+        ended = asyncio.ensure_future(page.next("gone"))
+        for _ in range(20):
+            root.clock.advance(ms=1)
+            await asyncio.sleep(0.001)
+        assert ended.done()
+
+
+async def test_a_stream_ends_with_the_right_to_it(root: Tenant) -> None:
+    watcher = await root.with_scopes(("stats", ["*"]))
+    async with live(root.app, "topics=events", token=watcher._options["token"]) as page:
+        (made,) = (await root.ask("GET", "/credentials"))["credentials"]
+        await root.ask("PATCH", f"/credentials/{made['id']}", {"scopes": [{"action": "send", "queues": ["*"]}]})
+        frame = await asyncio.wait_for(next_frame(root, page, "gone", step_ms=20_000), 10)
+        assert frame["data"] == {"reason": "credential"}
+
+
 async def test_a_server_that_stops_ends_its_streams_at_once(root: Tenant) -> None:
     async with live(root.app, "topics=overview") as page:
         await page.next("snapshot")
