@@ -199,8 +199,8 @@ async def test_what_messages_contain_is_for_those_who_may_browse(root: Tenant) -
         assert (await manager.refused("POST", "/operations", {**order, "where": where}))["status"] == 403
         assert (await root.ask("POST", "/operations", {**order, "where": where}))["matched_count"] == 1
     assert (await manager.ask("POST", "/operations", order))["examples"][0]["attributes"] == {}
-    where = {"contains": "sec", "attribute": ["name:secret"]}
-    operation = await done(root, verb="remove", queue="orders", where=where)
+    both = {"contains": "sec", "attribute": ["name:secret"]}
+    operation = await done(root, verb="remove", queue="orders", where=both)
     assert operation["where"]["contains"] == "sec"
     watcher = await root.with_scopes(("stats", ["*"]))
     one = await watcher.ask("GET", f"/operations/{operation['id']}")
