@@ -1,6 +1,7 @@
 """What operators do in the console, in Debian's Chromium against a real server."""
 
 import re
+import time
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -9,6 +10,9 @@ from tests.console.support import Console, Receiver
 from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.slow
+
+TAIL_KEPT, TAIL_DRAWN = 2_000, 400
+"""Events of the tail that the page remembers, and that are in the document."""
 
 
 def test_a_wrong_token_is_refused_with_a_sentence(page: Page, server: ServerProcess) -> None:
@@ -109,6 +113,18 @@ def test_the_tail_loses_nothing_when_the_server_is_killed(console: Console) -> N
     others = [console.send(queue)["id"] for _ in range(20)]
     for one in (first, *others):
         expect(page.get_by_role("log").get_by_text(one)).to_have_count(1)
+
+
+def test_the_tail_plays_the_past_and_keeps_a_bounded_number_of_events(console: Console) -> None:
+    queue, begun = console.queue(), int(time.time() * 1_000)
+    for _ in range(3):
+        console.call("POST", f"/queues/{queue}/messages", {"messages": [{"body": "x"}] * 1_000})
+    page = console.open("tail", queue=queue, at=str(begun), speed="100").page
+    shown = page.get_by_role("status").filter(has_text="shown")
+    expect(shown).to_contain_text(f"{TAIL_KEPT:,} events shown")
+    console.say(console.send(queue)["id"])
+    expect(shown).to_contain_text(f"{TAIL_KEPT:,} events shown")
+    assert page.get_by_role("log").locator("[data-offset]").count() == TAIL_DRAWN
 
 
 def test_a_failing_listener_shows_its_attempts_and_is_replayed(console: Console, receiver: Receiver) -> None:

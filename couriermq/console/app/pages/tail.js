@@ -70,7 +70,7 @@ function play(at, speed, add, setError) {
   let ended = false;
   const run = async () => {
     const own = isRoot() ? { tenant: tenant.value } : {};
-    let { offset: from } = await get(V("journal"), { at, ...own });
+    let { offset: from } = await get(V("journal"), { at });
     const begun = Date.now();
     while (!ended) {
       const page = await get(V("journal", "events"), { ...own, ...filter(), from, limit: PAGE, arrivals: true, bodies: false, wait_ms: 5000 });
@@ -103,7 +103,7 @@ export function Page() {
   return html`
     <${Head} title=${W.tail.title} text=${W.tail.text} actions=${html`
       <${Act} icon=${paused ? "play" : "pause"} pressed=${paused} onClick=${() => setPaused(!paused)}>${paused ? W.tail.go : W.tail.hold}</${Act}>
-      <${Copy} text=${rows.filter((row) => row.kind !== "skipped").map(write).reverse().join("\n")} label=${W.tail.copy} /><${Act} kind="plain" onClick=${clear}>${W.tail.clear}</${Act}>`} />
+      <${Copy} text=${() => rows.filter((row) => row.kind !== "skipped").map(write).reverse().join("\n")} label=${W.tail.copy} /><${Act} kind="plain" onClick=${clear}>${W.tail.clear}</${Act}>`} />
     <div class="card pad stack">
       <div class="fields">
         <div class="field"><label for="tail-queue">${W.tail.queue}</label><${QueueInput} id="tail-queue" value=${chosen("queue")} onInput=${(queue) => choose({ queue })} /></div>

@@ -53,11 +53,11 @@ export const Stat = ({ name, value, more, dot }) => html`<div class="stat">
   <span class="value">${value}</span>${more && html`<span class="more">${more}</span>`}
 </div>`;
 
-/** @param {{text: string, label?: string}} props */
+/** @param {{text: string | (() => string), label?: string}} props a text that takes long to make is made when it is copied */
 export function Copy({ text, label }) {
   const [done, setDone] = useState(false);
   const copy = async () => {
-    await navigator.clipboard?.writeText(text).catch(() => {});
+    await navigator.clipboard?.writeText(typeof text === "function" ? text() : text).catch(() => {});
     setDone(true);
     setTimeout(() => setDone(false), 1500);
   };
