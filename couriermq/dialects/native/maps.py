@@ -26,9 +26,10 @@ async def read_map(call: Call) -> Reply:
     shown = {row.queue.id for row in rows}
     edges = [*_bindings(call, tenant, shown), *_dead_letters(rows, shown), *_deliveries(call, rows)]
     people = list(_principals(call, rows))
+    flags = flags_of([row.queue for row in rows], call.services.catalog, tenant.id)
     nodes = [
         *_exchange_nodes(call, tenant),
-        *(_queue_node(call, row) for row in rows),
+        *map(_queue_node, rows, flags),
         *(_listener_node(listener) for row in rows for listener in call.services.catalog.listeners_of(row.queue)),
         *_principal_nodes(call, people),
     ]
@@ -48,12 +49,12 @@ def _exchange_nodes(call: Call, tenant: Tenant) -> Iterator[wire.MapNode]:
         )
 
 
-def _queue_node(call: Call, row: Row) -> wire.MapNode:
+def _queue_node(row: Row, flags: list[str]) -> wire.MapNode:
     return wire.MapNode(
         id=row.queue.id,
         kind="queue",
         name=row.queue.name,
-        flags=flags_of(row.queue, call.services.catalog),
+        flags=flags,
         ready_count=row.counters.ready_count,
         delayed_count=row.counters.delayed_count,
         leased_count=row.counters.leased_count,

@@ -30,9 +30,10 @@ async def overview_of(call: Call, tenant: Tenant, query: wire.OverviewQuery) -> 
     )
     spark = sum_of_sparks([spark_of(row, now) for row in every if row.is_live]) if query.spark else None
     name_of, spark_at = names_of_queues(call), now if query.spark else None
+    flags = wire.flags_of([row.queue for row in rows], services.catalog, tenant.id)
     return wire.Overview(
         now,
-        [wire.write_row(row, services.catalog, name_of, spark_at) for row in rows],
+        [wire.write_row(row, flagged, name_of, spark_at) for row, flagged in zip(rows, flags, strict=True)],
         following,
         len(every),
         wire.write_totals(totals_of(every), spark),

@@ -1,6 +1,6 @@
 """Queues with their figures and rates on the wire."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -116,7 +116,7 @@ def wanted_of(query: OverviewQuery) -> Wanted:
     )
 
 
-def write_row(row: Row, catalog: Catalog, name_of: Callable[[str], str | None], spark_at: int | None) -> QueueRow:
+def write_row(row: Row, flags: list[str], name_of: Callable[[str], str | None], spark_at: int | None) -> QueueRow:
     """`spark_at` is now, where the last hour is wanted."""
     queue, counters = row.queue, row.counters
     target = queue.settings.dead_letter_queue
@@ -124,7 +124,7 @@ def write_row(row: Row, catalog: Catalog, name_of: Callable[[str], str | None], 
         id=queue.id,
         name=queue.name,
         kind=queue.kind,
-        flags=flags_of(queue, catalog),
+        flags=flags,
         dead_letter_queue=None if target is None else name_of(target),
         ready_count=counters.ready_count,
         delayed_count=counters.delayed_count,
@@ -136,11 +136,18 @@ def write_row(row: Row, catalog: Catalog, name_of: Callable[[str], str | None], 
     )
 
 
-def flags_of(queue: Queue, catalog: Catalog) -> list[str]:
+def flags_of(queues: Sequence[Queue], catalog: Catalog, tenant: str) -> list[list[str]]:
+    """The flags of each of these queues; those of the tenant are looked through once for all of them."""
+    owned = catalog.queues(tenant)
+    targets = {one.settings.dead_letter_queue for one in owned if one.settings.dead_letter_queue != one.id}
+    return [_flags(queue, catalog, targets) for queue in queues]
+
+
+def _flags(queue: Queue, catalog: Catalog, targets: Container[str | None]) -> list[str]:
     flags = []
     if queue.settings.paused:
         flags.append("paused")
-    if catalog.dead_letter_sources(queue):
+    if queue.id in targets:
         flags.append("dead_letters")
     if catalog.has_listeners(queue):
         flags.append("listeners")
