@@ -61,7 +61,7 @@ def _as_needs(row: Row) -> tuple[str, frozenset[str]]:
 
 async def test_a_scope_for_one_queue_opens_no_other(world: World) -> None:
     for operation in world.operations:
-        about = operation.is_about(QUEUE_PARAMS) or operation.id == "create_subscription"
+        about = operation.is_about(QUEUE_PARAMS) or operation.id in {"create_subscription", "start_operation"}
         if operation.public or "subscription_id" in operation.params:
             continue
         for action in Action:

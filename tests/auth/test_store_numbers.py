@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from couriermq.core.events import Event
 from couriermq.core.model import Draft, Release
 from couriermq.server import DIALECTS
 from couriermq.storage.sqlite import care
-from couriermq.storage.sqlite.connection import DATABASE
+from couriermq.storage.sqlite.connection import DATABASE, connect
+from couriermq.storage.sqlite.queries import Q
 from tests.support.authorization import World
 from tests.support.inprocess import InProcess, Response, courier_app
 
@@ -32,8 +32,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         pass
     last = Event("tenant_changed", FakeClock().now(), "default", principal="root", detail={"id": "default"})
     care.continue_after(tmp_path / "data", offset=OFFSET, next_seq=SEQ, last=last)
-    with contextlib.closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as db, db:
-        db.execute("INSERT OR REPLACE INTO meta VALUES ('next_key', ?)", (KEY,))
+    with contextlib.closing(connect(tmp_path / "data" / DATABASE)) as db:
+        db.execute(Q.put_meta, ("next_key", KEY))
     async with courier_app(tmp_path, clock=FakeClock(), dialects=DIALECTS) as app:
         world = World(app)
         await world.prepare()

@@ -182,7 +182,7 @@ def test_a_driver_that_is_replaced_is_shut_out(bench: Bench, queue: str) -> None
     end = old.latestOffset(old.initialOffset(), ReadMaxRows(2))
     parts = old.partitions({"claim": 0}, end)
     new = reader_of(bench, queue)
-    assert new.initialOffset() == {"claim": 0}
+    assert new.initialOffset()["claim"] == 0
     for act in (
         lambda: list(old.read(parts[0])),
         lambda: old.latestOffset(end, ReadMaxRows(2)),
@@ -198,7 +198,7 @@ def test_planning_again_plans_the_same(bench: Bench, queue: str) -> None:
     bench.send(queue, 3)
     reader = reader_of(bench, queue)
     ends = [reader.latestOffset({"claim": 0}, ReadMaxRows(2)) for _ in range(3)]
-    assert ends == [{"claim": 1}] * 3
+    assert [end["claim"] for end in ends] == [1] * 3
     assert rows_of(reader_of(bench, queue), {"claim": 0}, {"claim": 1}) == numbered(2)
 
 

@@ -42,7 +42,7 @@ def send(shop: Shop, numbers: range) -> None:
 
 def lanes_of(query: Any) -> list[str]:
     """The lanes that a query has come to, in the order of its offsets."""
-    return list(json.loads(query.lastProgress.sources[0].endOffset))
+    return [name for name in json.loads(query.lastProgress.sources[0].endOffset) if name != "store"]
 
 
 def options_of(shop: Shop, *, is_root: bool) -> dict[str, Any]:

@@ -39,6 +39,7 @@ BODIES: dict[str, Any] = {
     "native.create_credential": {"name": "made", "scopes": []},
     "native.bind_queue": {},
     "native.move_messages": {"target": "orders"},
+    "native.start_operation": {"verb": "remove", "queue": "orders"},
     "cloudflare.create_consumer": {"type": "http_pull"},
     "cloudflare.update_consumer": {"type": "http_pull"},
     "anypoint.publishBatch": [],

@@ -18,6 +18,7 @@ from couriermq.core.shards import first_of
 from couriermq.storage.base import Directory, Signals
 from couriermq.storage.sharded.places import shard_record
 from couriermq.storage.sharded.store import ShardedStore
+from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.store import SqliteStore
 
 
@@ -36,7 +37,7 @@ class SqliteMember(SqliteStore):
 
     def _seal_key(self) -> bytes:
         key = super()._seal_key() if self._given_key is None else self._given_key
-        self._db.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('seal_key', ?)", (key,))
+        self._db.execute(Q.put_meta, ("seal_key", key))
         self.seal_key = key
         return key
 

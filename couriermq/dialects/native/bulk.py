@@ -120,8 +120,9 @@ OPERATIONS = (
         " they do; `resend` sends a copy of each to `target`, or to the same queue; `replay` sends again what was sent"
         " to the queue from `where.from` up to `where.to`, from journal and archive. It runs in the background, at most"
         " `per_second`, goes on after a restart, and concerns messages that were there when it began. Copies are sent"
-        " exactly once. With `preview` it only counts, up to 100,000 messages, and shows five.",
-        needs="manage, send or manage on the target, and browse for `contains` and `attribute`",
+        " exactly once. With `preview` it only counts, up to 100,000 messages, and shows five. A target needs `send` or"
+        " `manage` too, and `contains` and `attribute` need `browse`.",
+        needs="manage",
         takes=wire.OperationOrder,
         example={"verb": "redrive", "queue": "failed", "where": {"reason": "attempts exhausted"}, "per_second": 100},
         gives={200: wire.OperationPreview, 202: wire.OperationState},
