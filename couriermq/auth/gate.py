@@ -16,6 +16,7 @@ from couriermq.catalog import DEFAULT_TENANT, Catalog, hash_secret
 from couriermq.clock import Clock
 from couriermq.core.errors import CredentialEnded, RecordNotFound, TooManyRequests, Unauthenticated
 from couriermq.core.model import HOUR, MINUTE, Credential, Json, Record
+from couriermq.core.scopes import end_of
 from couriermq.web.call import Call
 
 ROOT = Principal(id="root", tenant=None)
@@ -135,10 +136,8 @@ class Gate:
         return (self._root_hash,) if holder == ROOT.id else ()
 
     def _admit(self, credential: Credential) -> Principal:
-        if not credential.enabled:
-            raise CredentialEnded("the credential is disabled")
-        if credential.expires_at is not None and credential.expires_at <= self._clock.now():
-            raise CredentialEnded("the credential has expired")
+        if (end := end_of(credential, now=self._clock.now())) is not None:
+            raise CredentialEnded(f"the credential {end}")
         if credential.requests_per_second is not None:
             self._check_rate(credential.id, credential.requests_per_second)
         tenant_rate = self._catalog.quotas(credential.tenant).requests_per_second

@@ -1,5 +1,7 @@
 """`courier operations …`."""
 
+import time
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -22,6 +24,36 @@ LOOK_MS = 500
 OperationId = Annotated[str, Parameter(help="The operation's id.", metavar="OPERATION")]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """Which messages an operation concerns."""
+
+    attribute: list[str] | None = None
+    """Only messages with this attribute, as name:value; may be given again."""
+
+    contains: str | None = None
+    """Only messages with this text in the body, the id or an attribute."""
+
+    reason: str | None = None
+    """Only messages that died for this reason."""
+
+    source_queue: str | None = None
+    """Only messages that died in this queue."""
+
+    from_: Annotated[int | None, Parameter(name="--from", metavar="MS")] = None
+    """Only messages that came into the queue, or were sent, at this instant or later, in epoch milliseconds."""
+
+    to: Annotated[int | None, Parameter(metavar="MS")] = None
+    """Only those before this instant."""
+
+    def where(self) -> Json:
+        return {name.rstrip("_"): value for name, value in asdict(self).items() if value is not None}
+
+
+EVERY_MESSAGE = Conditions()
+
+
 @app.command
 def start(
     verb: Annotated[str, Parameter(help="One of redrive, move, remove, resend and replay.", metavar="VERB")],
@@ -29,12 +61,7 @@ def start(
     /,
     *,
     target: str | None = None,
-    attribute: list[str] | None = None,
-    contains: str | None = None,
-    reason: str | None = None,
-    source_queue: str | None = None,
-    from_: Annotated[int | None, Parameter(name="--from", metavar="MS")] = None,
-    to: Annotated[int | None, Parameter(metavar="MS")] = None,
+    conditions: Conditions = EVERY_MESSAGE,
     per_second: float | None = None,
     preview: Flag = False,
     wait: Flag = False,
@@ -50,18 +77,6 @@ def start(
     ----------
     target
         Where messages go.
-    attribute
-        Only messages with this attribute, as name:value; may be given again.
-    contains
-        Only messages with this text in the body, the id or an attribute.
-    reason
-        Only messages that died for this reason.
-    source_queue
-        Only messages that died in this queue.
-    from_
-        Only messages that came into the queue, or were sent, at this instant or later, in epoch milliseconds.
-    to
-        Only those before this instant.
     per_second
         No more messages than this in a second.
     preview
@@ -70,13 +85,8 @@ def start(
         Wait until it has ended.
     """
     if verb not in VERBS:
-        raise usage(f"{verb!r} is not something to do; choose from {', '.join(VERBS)}")
-    conditions = {
-        "attribute": attribute, "contains": contains, "reason": reason, "source_queue": source_queue,
-        "from": from_, "to": to,
-    }  # fmt: skip
-    where = {name: value for name, value in conditions.items() if value is not None}
-    order = {"verb": verb, "queue": queue, "where": where, "target": target, "per_second": per_second}
+        raise usage(f"{verb!r} is not an operation; choose from {', '.join(VERBS)}")
+    order = {"verb": verb, "queue": queue, "where": conditions.where(), "target": target, "per_second": per_second}
     found = remote.client.post(remote.path("operations"), {**order, "preview": True})
     count = show_count(found["matched_count"], "message") + ("" if found["complete"] else " or more")
     if preview:
@@ -92,8 +102,6 @@ def start(
 
 
 def _awaited(remote: Remote, operation: Json) -> Json:
-    import time  # noqa: PLC0415 - only who waits needs it
-
     with remote.screen.busy(f"{operation['verb']} {operation['queue']}"):
         while operation["state"] == "running":
             time.sleep(LOOK_MS / 1_000)

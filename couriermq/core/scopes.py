@@ -1,13 +1,20 @@
-"""The rules of scopes: what a set of scopes allows, and what its holder may grant to others."""
+"""The rules of credentials: when one ends, what a set of scopes allows, and what its holder may grant to others."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from couriermq.core.model import Action, Scope
+from couriermq.core.model import Action, Credential, Scope
 
 EVERY_QUEUE = "*"
 
 DialectScopes = Mapping[str, Sequence[str]]
 """By the name of a dialect: which of that dialect's own scopes a credential has there."""
+
+
+def end_of(credential: Credential, *, now: int) -> str | None:
+    """Why nobody gets in with a credential any more; None while it is good."""
+    if not credential.enabled:
+        return "is disabled"
+    return "has expired" if credential.expires_at is not None and credential.expires_at <= now else None
 
 
 def allows(scopes: Iterable[Scope], actions: Collection[Action], names: Sequence[str]) -> bool:

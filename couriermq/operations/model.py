@@ -74,6 +74,8 @@ class Operation(msgspec.Struct, kw_only=True):
     where: Where
     per_second: float | None
     principal: str
+    credential: str | None = None
+    """Whose rights it needs until its end; None for root."""
     started_at: int
     last_seq: int
     state: State = State.RUNNING

@@ -20,6 +20,7 @@ from couriermq.core.model import SECOND, Json, Message, Queue, Record
 from couriermq.journal.history import History
 from couriermq.operations.model import Operation, Preview, State, Verb, Where
 from couriermq.operations.portions import PORTION_COUNT, Portion, Portions, draft_of
+from couriermq.operations.rights import lost_right
 from couriermq.stages import Stages
 
 RECORD = "operation"
@@ -60,9 +61,12 @@ class Operations:
     # -- asking -----------------------------------------------------------------------------------------------
 
     async def start(
-        self, queue: Queue, target: Queue | None, verb: Verb, where: Where, *, per_second: float | None, principal: str
-    ) -> Operation:
+        self, queue: Queue, target: Queue | None, verb: Verb, where: Where, *,
+        per_second: float | None, principal: str, credential: str | None = None,
+    ) -> Operation:  # fmt: skip
+        """Begin one; with a credential, it stops when that has lost the rights to it."""
         operation = await self._new(queue, target, verb, where, per_second=per_second, principal=principal)
+        operation.credential = credential
         if verb is not Verb.REPLAY:
             operation.total_count = (await self._broker.counters(queue)).total_count
         async with self._starting:
@@ -197,27 +201,36 @@ class Operations:
             if self._clock.now() >= saved_at + SAVE_MS and self._goes_on(tenant, operation):
                 saved_at = self._clock.now()
                 await self._put(tenant, operation)
-            await self._pause(operation, len(portion.messages))
+            await self._pause(tenant, operation, len(portion.messages))
         self._end(operation, State.DONE)
 
-    async def _pause(self, operation: Operation, count: int) -> None:
-        """Keep to the rate, in short steps, so that a cancel is heard."""
+    async def _pause(self, tenant: str, operation: Operation, count: int) -> None:
+        """Keep to the rate, in short steps, so that its end is heard."""
         if operation.per_second is None:
             await asyncio.sleep(0)
             return
         until = self._clock.now() + int(count / operation.per_second * 1_000)
-        while operation.state is State.RUNNING and self._clock.now() < until:
+        while self._goes_on(tenant, operation) and self._clock.now() < until:
             await self._clock.sleep_until(min(until, self._clock.now() + SECOND))
 
     def _goes_on(self, tenant: str, operation: Operation) -> bool:
-        """Whether nobody has cancelled it, here or at another node."""
+        """Whether nobody has cancelled it, here or at another node, and who started it still may."""
         try:
             state = _read(self._catalog.record(RECORD, tenant, operation.id)).state
         except RecordNotFound:
             state = State.CANCELLED
         if state is not State.RUNNING and operation.state is State.RUNNING:
             operation.state, operation.ended_at = state, self._clock.now()
+        if operation.state is State.RUNNING and (reason := self._lost_right(tenant, operation)) is not None:
+            self._end(operation, State.CANCELLED, reason)
         return operation.state is State.RUNNING
+
+    def _lost_right(self, tenant: str, operation: Operation) -> str | None:
+        if operation.credential is None:
+            return None
+        queue, target = self._catalog.queue_by_id(tenant, operation.queue_id), self._target(tenant, operation)
+        credential = self._catalog.credential_of_id(operation.credential)
+        return lost_right(credential, operation.where, queue, target, now=self._clock.now())
 
     async def _do(self, tenant: str, operation: Operation, queue: Queue, portion: Portion) -> int:
         """Do it to a portion; returns to how many messages it was done."""

@@ -30,8 +30,15 @@ async def start_operation(call: Call) -> Reply:
     if services.sessions.is_read_only(call):
         raise read_only()
     target = _target(call, tenant, queue, order)
+    principal = call.principal
     operation = await services.operations.start(
-        queue, target, order.verb, where, per_second=order.per_second, principal=call.principal.id
+        queue,
+        target,
+        order.verb,
+        where,
+        per_second=order.per_second,
+        principal=principal.id,
+        credential=None if principal.is_root else principal.id,
     )
     reply = ok(_written(call, operation))
     reply.status = 202
@@ -119,7 +126,8 @@ OPERATIONS = (
         description="`redrive` sends dead letters back to where each died, or to `target`; `move` and `remove` say what"
         " they do; `resend` sends a copy of each to `target`, or to the same queue; `replay` sends again what was sent"
         " to the queue from `where.from` up to `where.to`, from journal and archive. It runs in the background, at most"
-        " `per_second`, goes on after a restart, and concerns messages that were there when it began. Copies are sent"
+        " `per_second`, goes on after a restart, and concerns messages that were there when it began. It stops when the"
+        " credential that started it has ended or has lost the rights to it; `error` says so. Copies are sent"
         " exactly once. With `preview` it only counts, up to 100,000 messages, and shows five. A target needs `send` or"
         " `manage` too, and `contains` and `attribute` need `browse`.",
         needs="manage",

@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from couriermq.clock import FakeClock
 from couriermq.operations import runner
 from tests.support.eventually import eventually
 from tests.support.native import Queue, Tenant, native_tenant
@@ -165,6 +167,46 @@ async def test_rights_are_needed_on_both_queues(root: Tenant) -> None:
     assert (await stranger.ask("GET", "/operations"))["operations"] == []
     for method in ("GET", "DELETE"):
         assert (await stranger.refused(method, f"/operations/{operation['id']}"))["status"] == 404
+
+
+SOON = FakeClock().now() + 30_000
+NEEDED = [{"action": "manage", "queues": ["orders", "other"]}, {"action": "browse", "queues": ["orders"]}]
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "reason"),
+    [
+        ("DELETE", None, "was deleted"),
+        ("PATCH", {"enabled": False}, "is disabled"),
+        ("PATCH", {"expires_at": SOON}, "has expired"),
+        ("PATCH", {"scopes": [NEEDED[1]]}, "lacks the scope manage on queue 'orders'"),
+        ("PATCH", {"scopes": [NEEDED[0]]}, "lacks the scope browse on queue 'orders'"),
+        ("PATCH", {"scopes": [{"action": "manage", "queues": ["orders"]}, NEEDED[1]]}, "on queue 'other'"),
+    ],
+)
+async def test_an_operation_stops_with_the_rights_of_who_started_it(
+    root: Tenant, method: str, change: dict[str, Any] | None, reason: str
+) -> None:
+    orders = await root.queue("orders")
+    await root.queue("other")
+    for _ in range(4):
+        await orders.send("wanted")
+    made = await root.ask("POST", "/credentials", {"name": "mover", "scopes": NEEDED})
+    order = {"verb": "move", "queue": "orders", "target": "other", "per_second": 1, "where": {"contains": "wanted"}}
+    started = await root.ask("POST", "/operations", order, token=made["secret"])
+    path = f"/operations/{started['id']}"
+
+    async def one() -> dict[str, Any]:
+        found: dict[str, Any] = await root.ask("GET", path)
+        return found
+
+    begun = await eventually(one, lambda found: found["done_count"])
+    await root.ask(method, f"/credentials/{made['id']}", change or msgspec.UNSET)
+    root.clock.advance(ms=60_000)
+    stopped = await eventually(one, lambda found: found["state"] != "running")
+    assert (stopped["state"], stopped["done_count"]) == ("cancelled", begun["done_count"])
+    assert reason in stopped["error"]
+    assert (await root.ask("GET", "/counters"))["queues"]["orders"]["total_count"] == 4 - begun["done_count"]
 
 
 async def test_what_is_asked_wrongly_is_refused(root: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
