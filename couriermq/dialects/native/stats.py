@@ -1,15 +1,23 @@
 """The past of queues: from the lake's tables, and from the journal for what is newer."""
 
+import asyncio
+
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from couriermq.core.errors import Invalid, QueueNotFound, TenantNotFound
-from couriermq.core.model import HOUR, Action
+from couriermq.core.model import DAY, HOUR, Action
 from couriermq.dialects.native import limits
-from couriermq.dialects.native.access import part_of_tenant, queue_for, visible
+from couriermq.dialects.native.access import part_of_tenant, queue_for, visible, whole_tenant
 from couriermq.dialects.native.operations import QUEUE, TENANT, Operation, ok
 from couriermq.dialects.native.wire import stats as wire
 from couriermq.dialects.native.wire.reading import read_query
+from couriermq.lake.border import find_border
+from couriermq.lake.tables import day_of
+from couriermq.lake.usage import usage_by_day
 from couriermq.web.call import Call, Reply
+
+USAGE_MS, MOST_USAGE_MS = 31 * DAY, 366 * DAY
 
 
 async def read_queue_stats(call: Call) -> Reply:
@@ -33,9 +41,23 @@ async def read_tenant_stats(call: Call) -> Reply:
     return ok(wire.TenantStats(start=start, end=end, fresh=wire.write_fresh(border, now, call.numbers), queues=written))
 
 
-def _window(start: int | UnsetType, end: int | UnsetType, now: int) -> tuple[int, int]:
+async def read_tenant_usage(call: Call) -> Reply:
+    tenant, services = whole_tenant(call, Action.STATS), call.services
+    query = read_query(call, wire.UsageQuery)
+    start, end = _window(query.start, query.end, services.clock.now(), usual_ms=USAGE_MS)
+    if end - start > MOST_USAGE_MS:
+        raise Invalid("that would be more than 366 days; ask for fewer", field="from")
+    border = await find_border(services.lake, services.broker)
+    if border is None:  # there are no tables, or only those of another store
+        return ok(wire.TenantUsage(start=start, end=end, tables_until=None, days=[]))
+    used = await asyncio.to_thread(usage_by_day, services.lake, tenant.id, first=day_of(start), last=day_of(end - 1))
+    days = [wire.UsageDay(**msgspec.structs.asdict(one)) for one in used]
+    return ok(wire.TenantUsage(start=start, end=end, tables_until=border.at, days=days))
+
+
+def _window(start: int | UnsetType, end: int | UnsetType, now: int, *, usual_ms: int = HOUR) -> tuple[int, int]:
     until = now + 1 if end is UNSET else end
-    since = max(0, until - HOUR) if start is UNSET else start
+    since = max(0, until - usual_ms) if start is UNSET else start
     if since >= until:
         raise Invalid("from must be before to", field="from")
     return since, until
@@ -65,6 +87,20 @@ OPERATIONS = (
         needs="stats",
         query=wire.TenantStatsQuery,
         gives={200: wire.TenantStats},
+        fails=(TenantNotFound,),
+    ),
+    Operation(
+        method="GET",
+        path=TENANT + "/usage",
+        handler=read_tenant_usage,
+        tag="Stats",
+        summary="Read what a tenant used, by the day",
+        description="From the lake's table `tenant_usage`, which `courier pipeline` fills: `tables_until` says how far"
+        " it goes, and is null where there are no tables. Days are those of UTC, at most 366; the first and the last"
+        " are given whole. A billable unit is 100 KB of a message that was received, begun or whole, and at least one.",
+        needs="stats, on all queues",
+        query=wire.UsageQuery,
+        gives={200: wire.TenantUsage},
         fails=(TenantNotFound,),
     ),
 )

@@ -98,6 +98,33 @@ class TenantStats(msgspec.Struct):
     queues: dict[str, QueueTotals]
 
 
+class UsageQuery(Order, rename={"start": "from", "end": "to"}):
+    """From when until when (default: the last 31 days), both epoch milliseconds, to the day in UTC."""
+
+    start: Instant | UnsetType = UNSET
+    end: Instant | UnsetType = UNSET
+
+
+class UsageDay(msgspec.Struct, kw_only=True):
+    """What was used on a day, in UTC; a batch of ten is ten requests, an empty poll none."""
+
+    day: str
+    requests: int
+    sent: int
+    received: int
+    traffic_bytes: int
+    billable_units: int
+
+
+class TenantUsage(msgspec.Struct):
+    """The days on which something was used, as far as the lake's tables go."""
+
+    start: int = msgspec.field(name="from")
+    end: int = msgspec.field(name="to")
+    tables_until: int | None
+    days: list[UsageDay]
+
+
 def write_fresh(border: Border | None, now: int, numbers: Numbers) -> Fresh:
     if border is None:
         return Fresh(now, None, None)
