@@ -6,13 +6,21 @@ from couriermq.broker import Broker
 from couriermq.catalog import Catalog
 from couriermq.claims import Claims
 from couriermq.clock import Clock
-from couriermq.core.diagnosis import Facts, Finding, Head, HeldByJob, Level, ListenerFacts, diagnose
+from couriermq.core.diagnosis import (
+    HEAD_COUNT,
+    Facts,
+    Finding,
+    Head,
+    HeldByJob,
+    Level,
+    ListenerFacts,
+    diagnose,
+    head_count,
+)
 from couriermq.core.model import HOUR, MINUTE, Counters, Job, Listener, Queue
 from couriermq.delivery import BreakerState, Deliveries, Liveness
 from couriermq.lake.stats import Course, Stats
 
-HEAD_COUNT = 20
-"""The oldest messages that are looked at."""
 QUEUE_COUNT = 200
 """Queues of a tenant that are looked at in one call, those with the oldest messages first."""
 FINDING_COUNT = 100
@@ -32,7 +40,7 @@ class Diagnosing:
         self._clock = clock
 
     async def of_queue(self, queue: Queue) -> list[Finding]:
-        return diagnose(await self._facts(queue, await self._broker.counters(queue)))
+        return diagnose(await self._facts(queue, await self._broker.counters(queue), heads=HEAD_COUNT))
 
     async def of_queues(self, queues: Sequence[Queue]) -> list[tuple[Queue, Finding]]:
         """The worst findings of many queues; those without a message and without a listener have none."""
@@ -45,15 +53,16 @@ class Diagnosing:
         busy.sort(key=lambda queue: counters[queue.key].oldest_at or self._clock.now())
         found: list[tuple[Queue, Finding]] = []
         for queue in busy[:QUEUE_COUNT]:
-            findings = diagnose(await self._facts(queue, counters[queue.key]))
+            known = counters[queue.key]
+            findings = diagnose(await self._facts(queue, known, heads=head_count(known)))
             found += [(queue, finding) for finding in findings]
         levels = list(Level)
         return sorted(found, key=lambda pair: levels.index(pair[1].level))[:FINDING_COUNT]
 
-    async def _facts(self, queue: Queue, counters: Counters) -> Facts:
+    async def _facts(self, queue: Queue, counters: Counters, *, heads: int) -> Facts:
         now = self._clock.now()
         course = await self._stats.of(queue, counters, start=now - HOUR, end=now + 1, step=MINUTE, now=now)
-        page = await self._broker.browse(queue, limit=HEAD_COUNT)
+        page = await self._broker.browse(queue, limit=heads)
         target = self._dead_letter_queue(queue)
         return Facts(
             now=now,

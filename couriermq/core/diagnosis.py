@@ -19,6 +19,10 @@ MANY_ATTEMPTS = 20
 LAST_ATTEMPTS = 2
 SOON_SHARE = 0.1
 """The share of its retention that is left to a message which will be discarded soon."""
+HEAD_COUNT = 20
+"""The oldest messages of a queue that are looked at."""
+HEAD_BYTES = 256 * 1024
+"""About what they may have together where many queues are looked at: they are read with their bodies."""
 CLAIM_MS = 10 * MINUTE
 """A claim that is older may belong to a job that has stopped."""
 
@@ -103,6 +107,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter_queue: str | None = None
     """Its name."""
     dead_letter_count: int = 0
+
+
+def head_count(counters: Counters) -> int:
+    """How many of a queue's oldest messages to look at, one of many queues: fewer where they are large on average."""
+    average = counters.byte_count // max(1, counters.total_count)
+    return max(1, min(HEAD_COUNT, HEAD_BYTES // max(1, average)))
 
 
 def diagnose(facts: Facts) -> list[Finding]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from couriermq.core.diagnosis import Facts, Finding, Head, HeldByJob, Level, ListenerFacts, diagnose
+from couriermq.core.diagnosis import Facts, Finding, Head, HeldByJob, Level, ListenerFacts, diagnose, head_count
 from couriermq.core.limits import LEASE_MS
 from couriermq.core.model import DAY, HOUR, MINUTE, SECOND, Counters, Kind, ListenerState, QueueSettings, State
 
@@ -188,3 +188,10 @@ def test_durations_are_told_in_the_unit_that_a_reader_expects(ms: int, text: str
     heads = [head(state=State.DELAYED, due_at=NOW + ms)]
     counters = Counters(delayed_count=1, oldest_at=NOW)
     assert f"due in {text}." in found("all_delayed", counters=counters, heads=heads).sentence
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "looked"), [(0, 0, 20), (5, 100, 20), (1_000, 10_000, 20), (50, 64_000, 4), (3, 2**26, 1)]
+)
+def test_fewer_heads_are_looked_at_where_messages_are_large(count: int, size: int, looked: int) -> None:
+    assert head_count(Counters(ready_count=count, byte_count=count * size)) == looked

@@ -186,7 +186,9 @@ schemathesis.openapi.format("rfc2616", st.integers(0, 40 * 366 * 86_400).map(lam
 
 
 def schema_of(subject: Subject) -> Any:
-    return schemathesis.openapi.from_dict(msgspec.json.decode(msgspec.json.encode(subject.document)))
+    schema = schemathesis.openapi.from_dict(msgspec.json.decode(msgspec.json.encode(subject.document)))
+    schema.config.max_stream_events = 1  # a live stream ends with its reader
+    return schema
 
 
 OPERATIONS = [
@@ -224,7 +226,9 @@ def test_no_request_breaks_the_server_or_is_answered_outside_the_document(
         if meets:
             aim(case, known)
         do_not_wait(case)
-        case.call_and_validate(base_url=server.url + subject.prefix, headers=headers, checks=subject.checks)
+        answer = case.call(base_url=server.url + subject.prefix, headers=headers)
+        if answer.status_code != 431:  # a head of more than 64 KiB: no operation sees it
+            case.validate_response(answer, subject.checks, headers=headers)
 
     for _ in repeated(FUZZ_SECONDS / len(OPERATIONS)):
         run()

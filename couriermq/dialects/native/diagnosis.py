@@ -54,7 +54,8 @@ OPERATIONS = (
         handler=diagnose_tenant,
         tag="Stats",
         summary="Find out which queues of a tenant are stuck",
-        description="Looks at the 200 queues with the oldest messages and gives the 100 worst findings.",
+        description="Looks at the 200 queues with the oldest messages, and at up to 20 of the oldest messages of each,"
+        " fewer where they are large. Gives the 100 worst findings.",
         needs="stats",
         gives={200: wire.Diagnosis},
         fails=(TenantNotFound,),

@@ -4,8 +4,9 @@ Figures are told by level: a page that reads slowly misses steps, never where th
 which a page goes on after it was cut off; of more than a page can show it is told how many were left out.
 """
 
+import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 from msgspec import UNSET
@@ -18,6 +19,7 @@ from couriermq.dialects.native.operations import TENANT, Operation, encode
 from couriermq.dialects.native.overview import overview_of, seen_queues
 from couriermq.dialects.native.tailing import Tail
 from couriermq.dialects.native.wire import live as wire
+from couriermq.dialects.native.wire.diagnosis import Diagnosis
 from couriermq.dialects.native.wire.overview import Overview, OverviewTotals, QueueRow
 from couriermq.dialects.native.wire.reading import read_query
 from couriermq.monitor.rates import SHOWN, backlog
@@ -36,10 +38,22 @@ log = logging.getLogger("couriermq.live")
 async def read_live(call: Call) -> Reply:
     tenant = part_of_tenant(call, Action.STATS)
     query = read_query(call, wire.LiveQuery)
-    call.services.monitor.streams.check_room()
     stream = Live(call, tenant, query)
     await stream.begin()
-    return Reply(200, stream.frames(), (EVENT_STREAM, NO_STORE, UNBUFFERED))
+    return Reply(200, await _started(stream.frames()), (EVENT_STREAM, NO_STORE, UNBUFFERED))
+
+
+async def _started(frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The same frames, with the first made already: a stream without a place is refused before the answer begins."""
+    first = await anext(frames)
+
+    async def every() -> AsyncGenerator[bytes, None]:
+        async with contextlib.aclosing(frames):
+            yield first
+            async for frame in frames:
+                yield frame
+
+    return every()
 
 
 class Live:
@@ -65,8 +79,9 @@ class Live:
         if self._tail is not None:
             await self._tail.begin()
 
-    async def frames(self) -> AsyncIterator[bytes]:
-        with self._streams.place():
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        principal = self._call.principal
+        with self._streams.place(None if principal.is_root else principal.id):
             yield wire.RETRY
             while not self._streams.is_closed:
                 try:
@@ -106,7 +121,7 @@ class Live:
             async for frame in self._tail.look():
                 yield frame
         if "attention" in self._topics and self._is_due("attention", ATTENTION_MS):
-            found = await diagnosis_of_tenant(self._call, self._tenant)
+            found = await self._diagnosis()
             if found.findings != self._attention:
                 self._attention = found.findings
                 yield wire.frame("attention", found)
@@ -135,12 +150,32 @@ class Live:
         if news.queues is not UNSET or news.series is not UNSET:
             yield wire.frame("rates", news)
 
+    async def _diagnosis(self) -> Diagnosis:
+        """What the caller may know of its queues; found once for all who may know the same."""
+        key = ("diagnosis", self._tenant.id, self._viewer(), self._call.numbers.is_plain)
+        found: Diagnosis = await self._streams.shared(
+            key, lambda: diagnosis_of_tenant(self._call, self._tenant), every_ms=ATTENTION_MS
+        )
+        return found
+
+    def _viewer(self) -> str:
+        """The same for all who may see the figures of every queue."""
+        principal = self._call.principal
+        return "" if principal.may_all(Action.STATS) else principal.id
+
     async def _overview(self) -> Overview:
         """The page that the caller looks at; the same for all who look at the same with the same rights."""
-        principal = self._call.principal
-        who = "" if principal.may_all(Action.STATS) else principal.id
         query = self._query
-        key = (self._tenant.id, who, query.find, query.queues, query.sort, query.order, query.skip, query.limit)
+        key = (
+            self._tenant.id,
+            self._viewer(),
+            query.find,
+            query.queues,
+            query.sort,
+            query.order,
+            query.skip,
+            query.limit,
+        )
         page: Overview = await self._streams.shared(
             (*key, query.spark), lambda: overview_of(self._call, self._tenant, query)
         )
@@ -180,7 +215,8 @@ OPERATIONS = (
         " `queue` that is named. `events`: an `event` for each event of the journal from `from` on (default: from now"
         " on), at most `max_per_second`; `skipped` says how many were left out and where. Their `id` goes into"
         " `Last-Event-ID` or `from` to go on. `attention`: the diagnosis of the tenant when it changes. `gone` is the"
-        " last one. Bodies need `browse` and `bodies=true`. A node serves as many streams as `console_streams` says.",
+        " last one. Bodies need `browse` and `bodies=true`. A node serves as many streams as `console_streams` says, a"
+        " quarter of them to one credential.",
         needs="stats",
         query=wire.LiveQuery,
         headers={"Last-Event-ID": "The id of the last event that the caller has got."},

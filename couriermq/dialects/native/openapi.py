@@ -39,6 +39,15 @@ durations (`…_ms`) milliseconds. What a request leaves out has a default; what
 is an error that names the field. Errors are `application/problem+json`; compare `type`, show `detail`.
 """
 
+BINARY: Object = {"type": "string", "format": "binary"}
+EVENT_STREAM = "text/event-stream"
+SERVER_SENT_EVENT: Object = {
+    "type": "object",
+    "description": "One of the stream's events; `data` is a JSON text.",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}, "id": {"type": "string"}},
+}
+"""In OpenAPI 3.1 the schema of a stream is that of each event."""
+
 _REF = "#/components/schemas/{name}"
 
 
@@ -111,7 +120,7 @@ def _operation(operation: Operation) -> Object:
             "content": {"application/json": content},
         }
         for media in operation.takes_also:
-            written["requestBody"]["content"][media] = {"schema": {"type": "string", "format": "binary"}}
+            written["requestBody"]["content"][media] = {"schema": BINARY}
     if operation.public:
         written["security"] = []
     return written
@@ -155,7 +164,7 @@ def _success(operation: Operation, status: int, shape: Any) -> Object:
     if shape is not None:
         reply["content"] = {"application/json": {"schema": _schema_of(shape)}}
         for media in operation.streams:
-            reply["content"][media] = {"schema": {"type": "string", "format": "binary"}}
+            reply["content"][media] = {"schema": SERVER_SENT_EVENT if media == EVENT_STREAM else BINARY}
     return reply
 
 

@@ -1,6 +1,7 @@
 """Live streams: figures by level, events without loss, and an end when the server stops."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,39 @@ async def test_a_page_that_shows_one_queue_hears_of_each_second(root: Tenant) ->
         ticks = [(await next_frame(root, page, "rates"))["data"]["series"]["orders"] for _ in range(3)]
         assert sum(tick["sent"] for tick in ticks) == 1
         assert ticks[-1]["backlog"] == 1
+
+
+@pytest.mark.parametrize("past_ms", [0, 250, 500, 750, 999])
+async def test_a_message_is_told_within_a_second_and_a_half(root: Tenant, past_ms: int) -> None:
+    """Wherever in a second it is sent, and though somebody has read the figures just before."""
+    orders = await root.queue("orders")
+    async with live(root.app, "topics=overview&queue=orders") as page:
+        await next_frame(root, page, "snapshot")
+        await beats(root, -root.clock.now() % 1_000 + past_ms)
+        await root.ask("GET", "/overview")
+        await orders.send()
+        await beats(root, 1_500)
+        ready = 0
+        while not ready:
+            news = await page.next("rates")  # time stands still: no more comes than was told by now
+            ready = sum(row["ready_count"] for row in news["data"].get("queues", ()))
+        assert ready == 1
+
+
+async def beats(tenant: Tenant, ms: int) -> None:
+    """Let so much time pass; the stream looks at each of its beats."""
+    until = tenant.clock.now() + ms
+    while (now := tenant.clock.now()) < until:
+        await pass_time(tenant, min(until, (now // BEAT_MS + 1) * BEAT_MS) - now)
+
+
+async def pass_time(tenant: Tenant, ms: int) -> None:
+    """Returns when the stream has looked, if that was due."""
+    streams = tenant.app.node.services.monitor.streams
+    before = streams._beat
+    tenant.clock.advance(ms=ms)
+    if tenant.clock.now() % BEAT_MS == 0:
+        await eventually(lambda: streams._beat is not before and bool(streams._beat._waiters))
 
 
 async def test_events_are_told_as_they_happen_in_the_queue_they_arrive_in(root: Tenant) -> None:
@@ -155,6 +189,27 @@ async def test_attention_is_the_diagnosis_when_it_changes(root: Tenant) -> None:
         assert "paused" not in {finding["code"] for finding in later}
 
 
+async def test_pages_that_may_see_the_same_share_one_diagnosis(tmp_path: Path) -> None:
+    async with native_tenant(tmp_path, console_streams=12) as root, contextlib.AsyncExitStack() as pages:
+        orders = await root.queue("orders", paused=True)
+        await root.queue("mail", paused=True)
+        await orders.send("x" * 200_000)
+        browse, looked = root.app.services.broker.browse, []
+
+        async def counting(queue: Any, **order: Any) -> Any:
+            looked.append((queue.name, order["limit"]))
+            return await browse(queue, **order)
+
+        root.app.services.broker.browse = counting  # type: ignore[method-assign]
+        limited = await root.with_scopes(("stats", ["mail"]))
+        for token in (None, None, limited._options["token"]):
+            options = {} if token is None else {"token": token}
+            page = await pages.enter_async_context(live(root.app, "topics=attention", **options))
+            found = {one["queue"] for one in (await page.next("attention"))["data"]["findings"]}
+            assert found == ({"orders"} if token is None else set())
+        assert looked == [("orders", 1)]
+
+
 async def test_a_quiet_stream_has_a_heartbeat(root: Tenant) -> None:
     async with live(root.app, "topics=events") as page:
         assert (await page.next())["retry"] == "1000"
@@ -212,6 +267,30 @@ async def test_there_is_room_for_so_many_streams(root: Tenant) -> None:
         refused = await root.call("GET", "/live")
         assert (refused.status, int(refused.headers["retry-after"])) == (503, 5)
     await eventually(lambda: streams.count == 0)
+
+
+async def test_one_credential_has_a_quarter_of_the_streams(tmp_path: Path) -> None:
+    async with native_tenant(tmp_path, console_streams=8) as root, contextlib.AsyncExitStack() as pages:
+        streams = root.app.services.monitor.streams
+        greedy, modest = [await root.with_scopes(("stats", ["*"])) for _ in range(2)]
+        for _ in range(2):
+            await pages.enter_async_context(live(root.app, token=greedy._options["token"]))
+        refused = await greedy.refused("GET", "/live")
+        assert (refused["status"], "2 live streams" in refused["detail"]) == (503, True)
+        for tenant in (root, root, root, modest):
+            options = {name: value for name, value in tenant._options.items() if name == "token"}
+            assert await (await pages.enter_async_context(live(root.app, **options))).status == 200
+        await pages.aclose()
+        await eventually(lambda: streams.count == 0)
+        async with live(root.app, token=greedy._options["token"]) as page:
+            assert await page.status == 200
+
+
+async def test_streams_that_are_asked_for_at_the_same_time_share_the_same_room(root: Tenant) -> None:
+    async with contextlib.AsyncExitStack() as pages:
+        asked = [live(root.app) for _ in range(5)]
+        opened = await asyncio.gather(*map(pages.enter_async_context, asked))
+        assert sorted([await page.status for page in opened]) == [200, 200, 503, 503, 503]
 
 
 async def test_what_is_asked_wrongly_is_refused(root: Tenant) -> None:
