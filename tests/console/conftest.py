@@ -1,16 +1,14 @@
 """A server in its own process, and Debian's Chromium that looks at its console."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.console.support import Console, Receiver, receiving
+from tests.console.support import CHROMIUM, Console, Receiver, receiving
 from tests.support.server import ServerProcess, start_server
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "/usr/bin/chromium")
 SIZE = (1280, 860)
 PATIENCE_MS = 20_000
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +12,8 @@ from urllib.parse import quote
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.server import ServerProcess
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "/usr/bin/chromium")
 
 _numbers = itertools.count(1)
 

@@ -72,10 +72,19 @@ export const held = signal(false);
  */
 export function barred(actions, queue, id) {
   const list = Array.isArray(actions) ? actions : [actions];
+  const changes = list.some((action) => action !== "browse" && action !== "stats" && action !== "audit");
+  return who.value?.read_only && changes ? W.barred.readOnly : lacks(list, queue, id);
+}
+
+/**
+ * The same for actions that change nothing: a read-only console allows them, also where they need a scope for changes.
+ * @param {string[]} list
+ * @param {string} [queue]
+ * @param {string} [id]
+ */
+export function lacks(list, queue, id) {
   const me = who.value;
   if (!me) return "…";
-  const changes = list.some((action) => action !== "browse" && action !== "stats" && action !== "audit");
-  if (me.read_only && changes) return W.barred.readOnly;
   if (me.tenant === null) return "";
   const fits = me.scopes.some(
     (scope) =>

@@ -112,7 +112,7 @@ export const W = {
     label: "Selection", clear: "Clear", allMessages: "All that match:",
     selected: (n) => `${plural(n, "queue")} selected:`, all: (n) => `All ${plural(n, "queue")} that match:`, selectedMessages: (n) => `${plural(n, "message")} selected:`,
     title: (verb, n) => `${verb} ${plural(n, "queue")}?`, text: (verb, n) => `${verb} ${plural(n, "queue")}. This can be undone.`,
-    purge: (n) => `Every message of ${plural(n, "queue")} is removed. This cannot be undone.`, done: (verb, n) => `${verb}: ${plural(n, "queue")}`,
+    purge: (n) => `Every message of ${plural(n, "queue")} is removed. This cannot be undone.`, done: (verb, n) => `${verb}: ${plural(n, "queue")}`, soFar: (n, total) => `${n} of ${total} so far`,
   },
   create: { title: "Create a queue", verb: "Create", fifo: "FIFO: keep the order of messages in a group", attemptsHint: "Empty: it may fail for ever.", deadHint: "Where dead messages go. Empty: they are discarded.", done: (name) => `${name} was created.` },
   send: {
@@ -158,12 +158,12 @@ export const W = {
   },
   messages: {
     title: "Messages", find: "Find in body, id and attributes", attribute: "Attribute name:value", newest: "Newest first", none: "No messages", noneText: "Nothing waits here.", noMatch: "Nothing found so far", goOn: "Go on", panel: "Message",
-    noLease: "Browsing leases nothing: receivers are not disturbed and attempts are not counted.", timeline: "Timeline", edit: "Edit and resend", tooLate: "It was received before; cancel works only before that.",
+    noLease: "Browsing leases nothing: receivers are not disturbed and attempts are not counted.", timeline: "Timeline", edit: "Edit and resend", tooLarge: "Bodies over 1 MiB are not edited here; Resend sends a copy.", tooLate: "It was received before; cancel works only before that.",
     shown: (n) => `${n} shown`, looked: (n, total) => `looked at ${n}${total ? ` of ${total}` : ""}`,
     removeTitle: "Remove this message?", removeText: (id) => `${id} is removed. This cannot be undone.`, removed: "Removed.", cancelTitle: "Cancel this message?", cancelText: (id) => `${id} is cancelled before anybody has received it.`,
   },
   body: {
-    title: "Body", absent: "The body is not kept, or your credential lacks the scope browse.", hidden: "Hidden by policy", show: "Show", view: "View", more: "Show more", download: "Download",
+    title: "Body", absent: "The body is not kept, or your credential lacks the scope browse.", hidden: "Hidden by policy", show: "Show", view: "View", more: "Show more", download: "Download", size: (text, n) => `${text} (${n} bytes)`,
     /** @type {Record<string, string>} */
     views: { tree: "Tree", text: "Text", hex: "Hex" },
     binary: (size) => `${size} of binary data`, part: (a, b) => `${a} of ${b} characters`, moreItems: (n) => `${n} more`,
@@ -194,7 +194,7 @@ export const W = {
   },
   tail: {
     title: "Tail", text: "Everything as it happens, in the order of the journal.", hold: "Pause", go: "Go on", waiting: "Waiting for events…", clear: "Clear", copy: "Copy as JSON lines", queue: "Queue", principal: "Principal", message: "Message id", rewind: "Rewind to", now: "Now", speed: "Speed", pin: "Pin", unpin: "Unpin", pinned: "Pinned", bodies: "Bodies",
-    skipped: (n) => `+${n} more were skipped: the page cannot show more than 200 a second.`, showSkipped: "Show them", held: (n) => `${plural(n, "event")} waiting`, kept: (n) => `${plural(n, "event")} shown; the page keeps the newest 2,000.`, lost: "The connection was lost and is coming back; nothing is left out.", past: (text) => `Playing the past from ${text}`, trimmed: "That part of the journal is not kept any more.", rateText: (n) => `${n}/s`,
+    skipped: (n) => `${n ? `+${n}` : "Many"} more were skipped: the page cannot show more than 200 a second.`, showSkipped: "Show them", held: (n) => `${plural(n, "event")} waiting`, leftOut: (n) => `${plural(n, "event")} came while the tail was paused and ${n === "1" ? "is" : "are"} not kept: the page keeps the newest 2,000.`, playLeftOut: "Play from there", kept: (n) => `${plural(n, "event")} shown; the page keeps the newest 2,000.`, lost: "The connection was lost and is coming back; nothing is left out.", past: (text) => `Playing the past from ${text}`, trimmed: "That part of the journal is not kept any more.", rateText: (n) => `${n}/s`,
   },
   exchanges: {
     title: "Exchanges", text: "An exchange copies each message to the queues whose rules match (topic, fan-out).", none: "No exchanges yet", create: "Create exchange", bindings: "Bindings", noBindings: "No bindings: messages published here reach no queue.", bind: "Bind a queue", rules: "Rules", everything: "every message", unbind: "Unbind", publish: "Publish", tester: "Rule tester", testerText: "Type attributes and see which queues get the message. Nothing is sent.", test: "Test", matches: "gets it", refuses: (rule) => `refused by ${rule}`, deleteIt: "Delete", deleteTitle: (name) => `Delete ${name}?`, deleteText: "Bindings go with it; queues and messages stay.", json: "JSON body (for rules that look into it)", queue: "Queue", rulesHint: "JSON: a list of {\"attribute\", \"type\": \"string|numeric\", \"matcher\", \"value\"}. Empty: every message.", removed: "Removed.", done: "Saved.",

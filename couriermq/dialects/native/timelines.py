@@ -1,12 +1,10 @@
 """The whole life of one message: every queue it was in, every attempt, every delivery."""
 
-import msgspec
-
 from couriermq.core.errors import Invalid, MessageNotFound, OffsetGone, QueueNotFound, TenantNotFound
 from couriermq.core.events import Entry, target_of
 from couriermq.core.lanes import lane_of
 from couriermq.core.limits import Room
-from couriermq.core.model import Action, Message, Queue, Tenant
+from couriermq.core.model import Action, Message, Tenant
 from couriermq.dialects.native.access import journal_view, named_queue, names_of_queues, part_of_tenant
 from couriermq.dialects.native.operations import TENANT, Operation, encode, ok
 from couriermq.dialects.native.wire import messages
@@ -28,7 +26,7 @@ async def read_timeline(call: Call) -> Reply:
     tenant = part_of_tenant(call, Action.STATS)
     query = read_query(call, wire.TimelineQuery)
     message_id = call.params["message"]
-    live, place = await _live(call, tenant, query, message_id)
+    live = await _live(call, tenant, query, message_id)
     known = call.numbers.true_seq(query.seq) if query.seq is not None else live.seq if live else None
     sought = Sought(message_id=message_id, seq=known or call.services.sealer.seq_of(message_id), bodies=query.bodies)
     befores = await _befores(call, query)
@@ -41,7 +39,7 @@ async def read_timeline(call: Call) -> Reply:
         wire.Timeline(
             message_id=message_id,
             seq=_seq_of(call, live, entries),
-            message=None if live is None else _write(call, live, place),
+            message=None if live is None else _write(call, live),
             lanes=_lanes(call, entries),
             events=events,
             looked=_looked(call, found),
@@ -72,26 +70,21 @@ async def _look_up(call: Call, lane: int, sought: Sought, before: int | None) ->
     raise AssertionError
 
 
-async def _live(
-    call: Call, tenant: Tenant, query: wire.TimelineQuery, message_id: str
-) -> tuple[Message | None, Queue | None]:
-    """The message as it is now, and where, for those who may browse there."""
+async def _live(call: Call, tenant: Tenant, query: wire.TimelineQuery, message_id: str) -> Message | None:
+    """The message as it is now, for those who may browse where it is."""
     if query.queue is None:
-        return None, None
+        return None
     queue = named_queue(call, tenant.id, query.queue, Action.STATS, Action.BROWSE, field="queue")
     if not call.principal.may(Action.BROWSE, queue):
-        return None, None
+        return None
     try:
-        return await call.services.broker.read_message(queue, message_id), queue
+        return await call.services.broker.read_message(queue, message_id)
     except (MessageNotFound, QueueNotFound):
-        return None, None
+        return None
 
 
-def _write(call: Call, message: Message, queue: Queue | None) -> messages.Message:
-    body = message.body
-    cut = msgspec.structs.replace(message, body=body[:BODY_BYTES])
-    shown = messages.write_message(cut, names_of_queues(call), call.numbers.seq(message.seq))
-    shown.size = len(body)
+def _write(call: Call, message: Message) -> messages.Message:
+    [shown] = messages.write_previews([message], names_of_queues(call), call.numbers, preview_bytes=BODY_BYTES)
     return shown
 
 

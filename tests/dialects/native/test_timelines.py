@@ -64,7 +64,7 @@ async def test_the_message_as_it_is_now_needs_its_queue_and_the_right_to_browse(
     orders = await root.queue("orders")
     sent = await orders.send("x" * 100_000)
     now = (await timeline(root, sent["id"], "queue=orders"))["message"]
-    assert (now["state"], len(now["body"]), now["size"]) == ("ready", 65_536, 100_000)
+    assert (now["state"], len(now["body"]), now["size"], now["body_truncated"]) == ("ready", 65_536, 100_000, True)
     watcher = await root.with_scopes(("stats", ["*"]))
     found = await timeline(watcher, sent["id"], "queue=orders&bodies=true")
     assert found["message"] is None

@@ -2,7 +2,7 @@
 import { html, useState } from "../view.js";
 import { patch, post, remove, T } from "../api.js";
 import { SERVER, tenant } from "../router.js";
-import { barred } from "../store.js";
+import { barred, lacks } from "../store.js";
 import { useAnswer } from "../load.js";
 import { Act, Copy, Empty, Failure, Head, Loading, Time } from "../widgets/parts.js";
 import { Confirm, FormDialog, Frame, open } from "../widgets/dialog.js";
@@ -13,11 +13,11 @@ import { W } from "../words.js";
 const ACTIONS = ["send", "receive", "browse", "manage", "stats", "audit"];
 
 export function Page() {
-  const off = barred("manage");
-  const { data, error, reload } = useAnswer(off ? null : T("credentials"), { limit: 1000 }, 5000);
+  const off = barred("manage"), unseen = lacks(["manage"]);
+  const { data, error, reload } = useAnswer(unseen ? null : T("credentials"), { limit: 1000 }, 5000);
   return html`<${Head} title=${W.credentials.title} text=${W.credentials.text} actions=${html`<${Act} kind="primary" icon="plus" barred=${off} onClick=${() => open(Create, { reload })}>${W.credentials.create}</${Act}>`} />
-    ${(error || off) && html`<${Failure} error=${error ?? off} />`}
-    ${!off && html`<div class="card">${!data ? html`<${Loading} />` : data.credentials.length === 0 ? html`<${Empty} title=${W.credentials.none} />` : html`<div class="scroll whole" tabindex="0" role="region" aria-label=${W.credentials.title}><table class="plain">
+    ${(error || unseen) && html`<${Failure} error=${error ?? unseen} />`}
+    ${!unseen && html`<div class="card">${!data ? html`<${Loading} />` : data.credentials.length === 0 ? html`<${Empty} title=${W.credentials.none} />` : html`<div class="scroll whole" tabindex="0" role="region" aria-label=${W.credentials.title}><table class="plain">
       <thead><tr><th>${W.credentials.name}</th>${ACTIONS.map((one) => html`<th>${one}</th>`)}<th>${W.credentials.expires}</th><th class="num">${W.credentials.limit}</th><th>${W.listeners.state}</th><th><span class="out">${W.credentials.actions}</span></th></tr></thead>
       <tbody>${data.credentials.map((one) => html`<${Row} key=${one.id} one=${one} reload=${reload} off=${off} />`)}</tbody></table></div>`}</div>`}`;
 }

@@ -3,14 +3,15 @@ import { html, useEffect, useState } from "../view.js";
 import { address, get, Q, T } from "../api.js";
 import { useAnswer } from "../load.js";
 import { choose, chosen, parts, tenant, to } from "../router.js";
-import { barred } from "../store.js";
+import { barred, who } from "../store.js";
 import { count, duration, instant, clock } from "../format.js";
 import { Act, Copy, Empty, Failure, Head, Loading, State, Time } from "../widgets/parts.js";
-import { Attributes, Body } from "../widgets/body.js";
+import { Attributes, Body, HiddenBody } from "../widgets/body.js";
 import { Timeline } from "../widgets/timeline.js";
 import { open } from "../widgets/dialog.js";
 import { detailText, MARKS } from "../events.js";
-import { Operate, Send } from "./queue-dialogs.js";
+import { attempt } from "../widgets/toast.js";
+import { edit, editBarred, Operate } from "./queue-dialogs.js";
 import { W } from "../words.js";
 
 export function Page() {
@@ -61,7 +62,7 @@ function Message({ id }) {
     <${Head} title=${html`<span class="crumb">${W.timeline.title}</span> <bdi class="mono">${id}</bdi>`}
       text=${html`<span class="row">${message ? html`<${State} state=${message.state} /> ${home && html`<a href=${to(["queues", home])}><bdi>${home}</bdi></a>`}` : last && html`<span class=${`badge ${MARKS[last.kind]}`}>${W.kinds[last.kind]}</span>`}</span>`}
       actions=${html`<${Copy} text=${window.location.href} label=${W.copyLink} />
-        ${message && home && html`<${Act} barred=${barred("send", home)} onClick=${() => open(Send, { queue: home, from: message })}>${W.messages.edit}</${Act}>
+        ${message && home && html`<${Act} barred=${editBarred(home, message)} onClick=${() => void attempt(() => edit(home, message))}>${W.messages.edit}</${Act}>
           <${Act} barred=${barred("manage", home)} onClick=${() => open(Operate, { verb: "move", queue: home, where: { seqs: [message.seq] } })}>${W.verbs.move}</${Act}>
           ${message.death && html`<${Act} kind="primary" barred=${barred("manage", home)} onClick=${() => open(Operate, { verb: "redrive", queue: home, where: { seqs: [message.seq] }, ask: true })}>${W.verbs.redrive}</${Act}>`}`}`} />
     ${error && html`<${Failure} error=${error} />`}
@@ -104,7 +105,8 @@ function Events({ events, lanes }) {
 /** @param {{id: string, queue: string}} props */
 function Dialects({ id, queue }) {
   const off = barred("browse", queue);
-  const { data, error } = useAnswer(off ? null : Q(queue, "messages", id, "dialects"));
+  const [shown, setShown] = useState(!who.value?.hide_bodies);
+  const { data, error } = useAnswer(off || !shown ? null : Q(queue, "messages", id, "dialects"));
   if (off) return null;
   const names = Object.keys(W.timeline.dialectNames);
   const at = chosen("dialect", "native");
@@ -112,6 +114,7 @@ function Dialects({ id, queue }) {
     <div class="tabs" role="tablist" aria-label=${W.timeline.dialects}>${names.map((name) => html`<button type="button" role="tab" id=${`tab-${name}`} aria-controls="dialect" aria-selected=${name === at} onClick=${() => choose({ dialect: name })}>${W.timeline.dialectNames[name]}</button>`)}</div>
     <div class="pad" role="tabpanel" id="dialect" aria-labelledby=${`tab-${at}`}>
       ${error && html`<${Failure} error=${error} />`}
+      ${!shown && html`<${HiddenBody} show=${() => setShown(true)} />`}
       ${data && html`<div class="two"><div class="tight">${data.dialects[at] === null || data.dialects[at] === undefined ? html`<p class="soft">${W.timeline.notShown}</p>` : html`<pre class="code" tabindex="0"><${Highlighted} value=${data.dialects[at]} others=${names.filter((name) => name !== at).map((name) => data.dialects[name])} /></pre>`}</div>
         <div class="tight">${(data.curl[at] ?? []).map((one) => html`<h3>${one.verb}</h3><pre class="code fixed" tabindex="0">${one.command}</pre><div><${Copy} text=${one.command} /></div>`)}</div></div>`}
     </div></section>`;

@@ -2,6 +2,7 @@
 import { html, useEffect, useState } from "../view.js";
 import { address, get, post, Q, remove, T } from "../api.js";
 import { go, to } from "../router.js";
+import { barred } from "../store.js";
 import { count } from "../format.js";
 import { parse } from "../exact.js";
 import { close, Confirm, FormDialog, Frame, open } from "../widgets/dialog.js";
@@ -73,6 +74,17 @@ export function attributesOf(text) {
   return found;
 }
 
+const EDITED_BYTES = 1_048_576;
+
+/** Why a message cannot be edited and sent again. @param {string} queue @param {any} message */
+export const editBarred = (queue, message) => barred("send", queue) || (message.size > EDITED_BYTES ? W.messages.tooLarge : "");
+
+/** Edit a message, its whole body, and send it again. @param {string} queue @param {any} message */
+export async function edit(queue, message) {
+  const whole = message.body_truncated ? await get(Q(queue, "messages", message.id)) : message;
+  open(Send, { queue, from: whole });
+}
+
 /** @param {{queue: string, exchange?: string, from?: any}} props `from`: a message to edit and send again */
 export function Send({ queue, exchange, from }) {
   const [form, setForm] = useState({
@@ -114,8 +126,10 @@ export function Purge({ queue, number }) {
     const done = work.finally(() => (ended = true));
     done.catch(() => {});
     while (!ended) {
-      await Promise.race([done.catch(() => {}), new Promise((resolve) => setTimeout(resolve, 300))]);
-      if (!ended) set(await get(Q(queue, "purge")).catch(() => null));
+      await Promise.race([done.catch(() => {}), new Promise((resolve) => setTimeout(resolve, 100))]);
+      const now = ended ? null : await get(Q(queue, "purge")).catch(() => null);
+      // One that has ended is the purge before, which this one has not replaced yet.
+      if (now?.ended_at === null) set(now);
     }
     let purge = await done;
     while (purge.ended_at === null) {

@@ -8,8 +8,8 @@ import { Act, Copy, Empty, Failure, Find, Loading, State, Time } from "../widget
 import { Attributes, Body, preview } from "../widgets/body.js";
 import { Table } from "../widgets/table.js";
 import { Confirm, open } from "../widgets/dialog.js";
-import { tell } from "../widgets/toast.js";
-import { Operate, Send } from "./queue-dialogs.js";
+import { attempt, tell } from "../widgets/toast.js";
+import { edit, editBarred, Operate } from "./queue-dialogs.js";
 import { W } from "../words.js";
 
 const PAGE = 100;
@@ -61,7 +61,7 @@ export function Tab({ name, queue, live }) {
     const stop = new AbortController();
     get(Q(name, "messages"), { ...query, limit: PAGE, preview_bytes: 256 }, stop.signal).then((page) => set((old) => ({ ...old, rows: page.messages, next: page.next, looked: page.looked_count ?? 0 })), () => {});
     return () => stop.abort();
-  }, [changes]);
+  }, [changes, state.rows === null]);
   if (off) return html`<${Failure} error=${off} />`;
   const rows = state.rows ?? [];
   const openSeq = chosen("seq");
@@ -144,7 +144,7 @@ function Panel({ name, row, reload }) {
     <div class="pad stack">
       <div class="row"><a class="btn small" href=${to(["messages", row.id], { queue: name, seq: String(row.seq) })}>${W.messages.timeline}</a>
         ${row.death && html`<${Act} kind="small primary" barred=${manage} onClick=${() => open(Operate, { verb: "redrive", queue: name, where: { seqs: [row.seq] }, ask: true })}>${W.verbs.redrive}</${Act}>`}
-        <${Act} kind="small" barred=${barred("send", name)} onClick=${() => open(Send, { queue: name, from: message })}>${W.messages.edit}</${Act}>
+        <${Act} kind="small" barred=${editBarred(name, row)} onClick=${() => void attempt(() => edit(name, message))}>${W.messages.edit}</${Act}>
         <${Act} kind="small" barred=${manage} onClick=${() => open(Operate, { verb: "move", queue: name, where: { seqs: [row.seq] } })}>${W.verbs.move}</${Act}>
         <${Act} kind="small" barred=${barred("send", name) || (row.attempts ? W.messages.tooLate : "")} onClick=${cancel}>${W.verbs.cancel}</${Act}>
         <${Act} kind="small" barred=${manage} onClick=${remove}>${W.verbs.remove}</${Act}></div>

@@ -1,6 +1,6 @@
 // Find and compare queues; the server searches and sorts.
 import { html, useEffect, useRef, useState } from "../view.js";
-import { get, patch, post, Q, T } from "../api.js";
+import { get, post, T } from "../api.js";
 import { follow } from "../live.js";
 import { choose, chosen, tenant, to } from "../router.js";
 import { barred } from "../store.js";
@@ -8,9 +8,9 @@ import { bytes, count, rate, short } from "../format.js";
 import { Act, Empty, Failure, Find, Head, Loading, Time } from "../widgets/parts.js";
 import { Spark } from "../widgets/spark.js";
 import { Table } from "../widgets/table.js";
-import { Confirm, open } from "../widgets/dialog.js";
+import { FormDialog, open } from "../widgets/dialog.js";
 import { tell, tellError } from "../widgets/toast.js";
-import { CreateQueue } from "./queue-dialogs.js";
+import { CreateQueue, Progress } from "./queue-dialogs.js";
 import { W } from "../words.js";
 
 const PAGE = 200;
@@ -104,10 +104,7 @@ function Bulk({ selected, find, matched, clear }) {
   const some = selected.size > 0;
   if (!some && !find) return null;
   const number = some ? selected.size : matched;
-  const act = (verb) => open(Confirm, {
-    title: W.bulk.title(W.verbs[verb], count(number)), verb: W.verbs[verb], text: verb === "purge" ? W.bulk.purge(count(number)) : W.bulk.text(W.verbs[verb], count(number)),
-    act: async () => bulk(verb, some ? [...selected] : await allNames(find)).then(clear),
-  });
+  const act = (change) => open(ChangeAll, { change, number, which: some ? { queues: [...selected] } : { find }, done: clear });
   const off = barred("manage");
   return html`<div class="row" role="group" aria-label=${W.bulk.label}><span class="soft">${some ? W.bulk.selected(number) : W.bulk.all(count(number))}</span>
     <${Act} barred=${off} kind="small" onClick=${() => act("pause")}>${W.verbs.pause}</${Act}><${Act} barred=${off} kind="small" onClick=${() => act("resume")}>${W.verbs.resume}</${Act}>
@@ -115,26 +112,31 @@ function Bulk({ selected, find, matched, clear }) {
     ${some && html`<${Act} kind="small plain" onClick=${clear}>${W.bulk.clear}</${Act}>`}</div>`;
 }
 
-/** @param {string} find */
-async function allNames(find) {
-  const names = [];
-  for (let skip = 0; skip !== null; ) {
-    const page = await get(T("overview"), { find, limit: 1000, skip, spark: false });
-    names.push(...page.queues.map((row) => row.name));
-    skip = page.next;
-  }
-  return names;
+/**
+ * The server changes them in turns, each a call.
+ * @param {string} change @param {Record<string, any>} which @param {(done: number, total: number) => void} told
+ */
+async function changeAll(change, which, told) {
+  let done = 0, after = null;
+  do {
+    const turn = await post(T("queue-changes"), { change, ...which, after });
+    for (const one of turn.failures) tellError(`${one.queue}: ${one.detail}`);
+    done += turn.changed_count;
+    after = turn.next;
+    told(done, turn.matched_count);
+  } while (after !== null);
+  tell(W.bulk.done(W.verbs[change], count(done)));
 }
 
-/** @param {"pause" | "resume" | "purge"} verb @param {string[]} names */
-async function bulk(verb, names) {
-  let done = 0;
-  for (const name of names)
-    try {
-      await (verb === "purge" ? post(Q(name, "purge")) : patch(Q(name), { settings: { paused: verb === "pause" } }));
-      done += 1;
-    } catch (error) {
-      tellError(error);
-    }
-  tell(W.bulk.done(W.verbs[verb], count(done)));
+/** Ask first, then do it to all. @param {{change: string, number: number, which: Record<string, any>, done: () => void}} props */
+function ChangeAll({ change, number, which, done }) {
+  const [state, set] = useState(/** @type {any} */ (null));
+  const act = async () => {
+    await changeAll(change, which, (n, total) => set({ n, total }));
+    done();
+  };
+  return html`<${FormDialog} title=${W.bulk.title(W.verbs[change], count(number))} verb=${W.verbs[change]} danger=${true} act=${act}>
+    <p>${change === "purge" ? W.bulk.purge(count(number)) : W.bulk.text(W.verbs[change], count(number))}</p>
+    ${state && html`<div class="tight" role="status"><${Progress} done=${state.n} total=${state.total} /><span class="hint">${W.bulk.soFar(count(state.n), count(state.total))}</span></div>`}
+  </${FormDialog}>`;
 }

@@ -15,21 +15,27 @@ const KEPT = 2000, DRAWN = 400, PAGE = 500, DRAW_MS = 200;
 /** The filter of the address. */
 const filter = () => ({ queue: chosen("queue") ? [chosen("queue")] : undefined, kind: chosen("kind") ? chosen("kind").split(",") : undefined, principal: chosen("principal") || undefined, message: chosen("message") || undefined });
 
+const NOTHING_LEFT_OUT = { count: 0, from: 0 };
+
 /**
- * Events, newest first and bounded; drawn a few times a second however many come.
+ * Events, newest first and bounded; drawn a few times a second however many come. While it is paused they wait, and what
+ * is too much to wait is counted.
  * @param {boolean} paused
  */
 function useEvents(paused) {
   const [rows, setRows] = useState(/** @type {any[]} */ ([]));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [waiting, setWaiting] = useState(0);
+  const [leftOut, setLeftOut] = useState(NOTHING_LEFT_OUT);
   const [open, setOpen] = useState(false);
   const buffer = useRef(/** @type {any[]} */ ([]));
+  const gone = useRef(NOTHING_LEFT_OUT);
   const still = useRef(paused);
   still.current = paused;
   const key = JSON.stringify([filter(), tenant.value, chosen("at"), chosen("speed")]);
   useEffect(() => {
     const timer = setInterval(() => {
+      setLeftOut(gone.current);
       if (still.current) setWaiting(buffer.current.length);
       else if (buffer.current.length) {
         const news = buffer.current.splice(0);
@@ -41,17 +47,22 @@ function useEvents(paused) {
   }, []);
   const add = (row) => {
     buffer.current.push(row);
-    if (buffer.current.length > KEPT) buffer.current.splice(0, buffer.current.length - KEPT);
+    if (buffer.current.length <= KEPT) return;
+    const [oldest] = buffer.current.splice(0, 1);
+    // What is not shown at once moves on; only what waits for the reader is missed.
+    if (still.current) gone.current = { count: gone.current.count + (oldest.kind === "skipped" ? (oldest.count ?? 0) : 1), from: gone.current.from || oldest.at || 0 };
   };
+  const forget = () => setLeftOut((gone.current = NOTHING_LEFT_OUT));
   useEffect(() => {
     buffer.current = [];
     setRows([]);
     setError(null);
     setOpen(false);
+    forget();
     const at = Number(chosen("at"));
-    return at ? play(at, Number(chosen("speed", "1")), add, setError) : watch(add, setError, () => setOpen(true));
+    return at ? play(at, Number(chosen("speed", "1")), add, setError, () => still.current) : watch(add, setError, () => setOpen(true));
   }, [key]);
-  return { rows, waiting, error, open, clear: () => setRows([]), insert: (gap, found) => setRows((old) => old.flatMap((row) => (row === gap ? found : [row])).slice(0, KEPT)) };
+  return { rows, waiting, leftOut, error, open, forget, clear: () => setRows([]), insert: (gap, found) => setRows((old) => old.flatMap((row) => (row === gap ? found : [row])).slice(0, KEPT)) };
 }
 
 /** @param {(row: any) => void} add @param {(error: any) => void} setError @param {() => void} opened */
@@ -63,20 +74,28 @@ function watch(add, setError, opened) {
 }
 
 /**
- * Play the journal from an instant on, so many times as fast as it happened.
- * @param {number} at @param {number} speed @param {(row: any) => void} add @param {(error: any) => void} setError
+ * Play the journal from an instant on, at a multiple of its speed. A pause stops the clock, so no event is missed.
+ * @param {number} at @param {number} speed @param {(row: any) => void} add @param {(error: any) => void} setError @param {() => boolean} isPaused
  */
-function play(at, speed, add, setError) {
+function play(at, speed, add, setError, isPaused) {
   let ended = false;
+  let begun = 0;
+  const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  const hold = async () => {
+    const since = Date.now();
+    while (isPaused() && !ended) await wait(DRAW_MS);
+    begun += Date.now() - since;
+  };
   const run = async () => {
     const own = isRoot() ? { tenant: tenant.value } : {};
     let { offset: from } = await get(V("journal"), { at });
-    const begun = Date.now();
+    begun = Date.now();
     while (!ended) {
       const page = await get(V("journal", "events"), { ...own, ...filter(), from, limit: PAGE, arrivals: true, bodies: false, wait_ms: 5000 });
       for (const event of page.events) {
         const due = begun + (event.at - at) / speed - Date.now();
-        if (due > 0) await new Promise((resolve) => setTimeout(resolve, Math.min(due, 60_000)));
+        if (due > 0) await wait(Math.min(due, 60_000));
+        if (isPaused()) await hold();
         if (ended) return;
         add(event);
       }
@@ -90,14 +109,15 @@ function play(at, speed, add, setError) {
 export function Page() {
   const [paused, setPaused] = useState(false);
   const [pinned, setPinned] = useState(/** @type {any[]} */ ([]));
-  const { rows, waiting, error, open, clear, insert } = useEvents(paused);
+  const { rows, waiting, leftOut, error, open, forget, clear, insert } = useEvents(paused);
   const kinds = chosen("kind") ? chosen("kind").split(",") : [];
   const toggle = (kind) => choose({ kind: (kinds.includes(kind) ? kinds.filter((one) => one !== kind) : [...kinds, kind]).join(",") });
   const pin = (row) => setPinned((old) => (old.includes(row) ? old.filter((one) => one !== row) : [...old, row].slice(-20)));
   const fill = async (gap) => {
     const own = isRoot() ? { tenant: tenant.value } : {};
     const page = await get(V("journal", "events"), { ...own, ...filter(), from: gap.from, to: gap.to, limit: 1000, arrivals: true, bodies: false });
-    const rest = page.at_end || page.next === gap.to ? [] : [{ ...gap, from: page.next, count: Math.max(0, gap.count - page.events.length) }].filter((one) => one.count > 0);
+    const left = gap.count === null ? null : Math.max(0, gap.count - page.events.length);
+    const rest = left === 0 || page.at_end || String(page.next) === String(gap.to) ? [] : [{ ...gap, from: page.next, count: left }];
     insert(gap, [...rest, ...page.events.reverse()]);
   };
   return html`
@@ -114,10 +134,12 @@ export function Page() {
     </div>
     ${error && html`<${Failure} error=${error} />`}
     ${pinned.length > 0 && html`<section class="card" aria-label=${W.tail.pinned}><div class="events">${pinned.map((row) => html`<${Row} key=${String(row.offset)} row=${row} pinned=${true} pin=${pin} />`)}</div></section>`}
+    ${leftOut.count > 0 && html`<div class="note row wide" role="status"><span>${W.tail.leftOut(count(leftOut.count))}</span><span class="row">
+      <button type="button" class="btn small" onClick=${() => (setPaused(false), choose({ at: leftOut.from, speed: "10" }))}>${W.tail.playLeftOut}</button>${!paused && html`<button type="button" class="btn small plain" onClick=${forget}>${W.dismiss}</button>`}</span></div>`}
     <section class="card" aria-label=${W.tail.title}>
       ${rows.length === 0 ? html`<${Empty} title=${open || chosen("at") ? W.tail.waiting : W.loading} />` : html`<div class="events scroll" tabindex="0" role="log" aria-live="off" aria-label=${W.tail.title}>
-        ${rows.slice(0, DRAWN).map((row) => row.kind === "skipped" ? html`<div key=${`skipped-${row.offset}`} class="event skipped">${W.tail.skipped(count(row.count))} <button type="button" class="btn small plain" onClick=${() => void fill(row)}>${W.tail.showSkipped}</button></div>` : html`<${Row} key=${String(row.offset)} row=${row} pinned=${pinned.includes(row)} pin=${pin} />`)}</div>`}
-      <div class="table-foot" role="status">${paused ? W.tail.held(count(waiting)) : chosen("at") ? W.tail.past(instant(Number(chosen("at")))) : ""} ${W.tail.kept(count(rows.length))}</div>
+        ${rows.slice(0, DRAWN).map((row) => row.kind === "skipped" ? html`<div key=${`skipped-${row.offset}`} class="event skipped">${W.tail.skipped(row.count === null ? "" : count(row.count))} <button type="button" class="btn small plain" onClick=${() => void fill(row)}>${W.tail.showSkipped}</button></div>` : html`<${Row} key=${String(row.offset)} row=${row} pinned=${pinned.includes(row)} pin=${pin} />`)}</div>`}
+      <div class="table-foot" role="status">${paused ? W.tail.held(count(waiting + leftOut.count)) : chosen("at") ? W.tail.past(instant(Number(chosen("at")))) : ""} ${W.tail.kept(count(rows.length))}</div>
     </section>`;
 }
 

@@ -16,17 +16,20 @@ export function Body({ message, download }) {
   const [chosenView, setView] = useState(/** @type {string | null} */ (null));
   const [shown, setShown] = useState(!who.value?.hide_bodies);
   if (text === null && binary === null) return html`<p class="soft">${W.body.absent}</p>`;
-  if (!shown) return html`<div class="row"><span class="soft">${W.body.hidden}</span><button type="button" class="btn small" onClick=${() => setShown(true)}>${W.body.show}</button></div>`;
+  if (!shown) return html`<${HiddenBody} show=${() => setShown(true)} />`;
   const view = chosenView ?? (isTree ? "tree" : text !== null ? "text" : "hex");
   const views = [isTree && "tree", text !== null && "text", "hex"].filter(Boolean);
   return html`<div class="tight">
     <div class="row wide"><div class="chips" role="group" aria-label=${W.body.view}>${views.map((one) => html`<button type="button" class="chip" aria-pressed=${view === one} onClick=${() => setView(/** @type {string} */ (one))}>${W.body.views[String(one)]}</button>`)}</div>
-      <span class="row"><span class="hint">${bytes(message.size)}</span>${download && html`<a class="btn small plain" href=${download} download>${W.body.download}</a>`}</span></div>
+      <span class="row"><span class="hint">${message.size < 1024 ? bytes(message.size) : W.body.size(bytes(message.size), count(message.size))}</span>${download && html`<a class="btn small plain" href=${download} download>${W.body.download}</a>`}</span></div>
     ${view === "tree" && html`<div class="code tree" tabindex="0"><${Tree} value=${tree} depth=${0} /></div>`}
     ${view === "text" && html`<${Text} text=${text ?? ""} whole=${message.size} cut=${message.body_truncated} />`}
     ${view === "hex" && html`<pre class="code fixed" tabindex="0">${hex(bytesOf(text, binary))}</pre>`}
   </div>`;
 }
+
+/** What stands for a body that policy hides until somebody asks for it. @param {{show: () => void}} props */
+export const HiddenBody = ({ show }) => html`<div class="row"><span class="soft">${W.body.hidden}</span><button type="button" class="btn small" onClick=${show}>${W.body.show}</button></div>`;
 
 /** @param {{text: string, whole: number, cut: boolean}} props */
 function Text({ text, whole, cut }) {
