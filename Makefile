@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 FAST := not (slow or cluster or alone or postgres or spark)
 FAST_TESTS = $(PYTEST) -n $(FAST_WORKERS) --dist loadfile --maxfail=20 -m '$(FAST)' $(TESTS)
 MEASURE := --cov=couriermq --cov-report=
-SOAK := $(wildcard tests/*/test_histories.py tests/*/test_*kill*.py tests/end_to_end/test_cluster_*.py) $(addprefix tests/storage/sqlite/test_,damage.py power_cut.py) $(addprefix tests/spark/test_,clusters.py erased_lakes.py pipeline.py)
+SOAK := $(wildcard tests/*/test_histories.py tests/*/test_*kill*.py tests/end_to_end/test_cluster_*.py tests/end_to_end/test_memory.py) $(addprefix tests/storage/sqlite/test_,damage.py power_cut.py) $(addprefix tests/spark/test_,clusters.py erased_lakes.py pipeline.py) tests/console/test_tail_memory.py
 FUZZ := tests/dialects/test_fuzz.py $(wildcard tests/hostile/test_*fuzz*.py)
 
 help: ## Print this help
@@ -103,12 +103,12 @@ pipeline: $(VENV)/.spark $(VENV)/.java ## Fill the lake's tables from the runnin
 cluster: install-all ## Start a PostgreSQL, three nodes and a balancer on port 8080, until Ctrl-C
 	@$(BIN)/python examples/cluster/start.py
 
-# Everything that these need comes with pip: no Java, no database, no Node.
+# Everything that these need comes with pip: no Java, no database, no Node. mypy has one core to itself for as long as
+# it takes, and the tests have the other.
 check: $(VENV)/.all ## Lint, type-check and run the fast tests on the embedded engine; changes no file
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy --no-error-summary
-	@$(FAST_TESTS) $(if $(COVERAGE),$(MEASURE))
+	@$(BIN)/mypy --no-error-summary & $(FAST_TESTS) $(if $(COVERAGE),$(MEASURE)); tested=$$?; wait $$! && exit $$tested
 
 format: $(VENV)/.all ## Format the code and apply the linter's fixes
 	@$(BIN)/ruff format --quiet .
@@ -116,10 +116,10 @@ format: $(VENV)/.all ## Format the code and apply the linter's fixes
 
 # Whole files go to the workers, which share servers and a Spark within one. 5 means that there was no such test.
 # CHECKED=yes leaves out the fast tests, for who has just run `make check COVERAGE=yes` on the same files.
-test: install-all $(VENV)/.classes ## Set everything up and run every test (WORKERS at a time, clusters two at a time, some alone)
+test: install-all $(VENV)/.classes ## Set everything up and run every test (WORKERS at a time, clusters three at a time, some alone)
 	@$(if $(CHECKED),true,$(FAST_TESTS) $(MEASURE)) || test $$? = 5
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20 -m 'not (cluster or alone) and not ($(FAST))' $(TESTS) || test $$? = 5
-	@$(PYTEST) -n 2 --dist loadfile --durations=10 -m cluster $(TESTS) || test $$? = 5
+	@$(PYTEST) -n 3 --dist loadfile --durations=10 -m cluster $(TESTS) || test $$? = 5
 	@$(PYTEST) --durations=10 -m alone $(TESTS) || test $$? = 5
 	@echo "Lines that the fast tests reach, in percent: $$($(BIN)/coverage report --format=total 2>/dev/null || echo none ran)"
 

@@ -1,4 +1,4 @@
-"""The real command, run as a process of its own against a real server."""
+"""The real command in a process of its own, against a real server."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import forked
 from tests.support.server import ServerProcess, start_server
 
 BYTECODE = tempfile.TemporaryDirectory(prefix="courier-bytecode-")
@@ -49,16 +50,8 @@ class Courier:
 
     def __call__(self, *arguments: object, stdin: bytes = b"", cwd: Path | None = None, **environ: str) -> Run:
         """Run it to its end; keywords are further environment variables."""
-        done = subprocess.run(
-            [*COMMAND, *map(str, arguments)],
-            input=stdin,
-            capture_output=True,
-            env=self.environ | environ,
-            cwd=cwd,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        return Run(done)
+        words = [str(argument) for argument in arguments]
+        return Run(forked.run(words, stdin=stdin, environ=self.environ | environ, cwd=cwd, timeout=PATIENCE_S))
 
     def ok(self, *arguments: object, **options: Any) -> Run:
         """Run what must succeed."""

@@ -11,6 +11,8 @@ import pytest
 from tests.support.hostile import CONNECTION_BYTES, TOTAL_BYTES, Attack, Watch, run
 from tests.support.server import ROOT_TOKEN, TLS, ServerProcess, start_server
 
+pytestmark = pytest.mark.alone  # an attack keeps all processors busy
+
 SEND = "/courier/v1/tenants/default/queues/orders/messages"
 MANY = 16
 LOG_BYTES = 20_000

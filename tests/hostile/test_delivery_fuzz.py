@@ -26,7 +26,7 @@ from tests.support.hostile_receiver import Attacker, attacking, resident_bytes
 
 pytestmark = pytest.mark.slow
 
-SECONDS = float(os.environ.get("COURIER_FUZZ_SECONDS", "15")) / 2
+SECONDS = float(os.environ.get("COURIER_FUZZ_SECONDS", "6")) / 2
 SEED = int(os.environ.get("COURIER_FUZZ_SEED", "20"))
 GROWTH_BYTES = 32 * 1024 * 1024
 AT_ONCE = 16

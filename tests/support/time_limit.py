@@ -22,7 +22,7 @@ AGAIN_SECONDS = 2.0
 """A callback of an event loop drops an exception, so the alarm repeats until it meets the test."""
 LONGER_SECONDS = soak.SECONDS + soak.FUZZ_SECONDS
 """What `make soak` and `make fuzz` add."""
-SLOW_MARKERS = ("slow", "cluster", "alone", "spark")
+SLOW_MARKERS = ("slow", "cluster", "alone", "postgres", "spark")
 SHARE_AFTER_FAILURE = 1 / 6
 """The run has failed once a test has hung; where many hang for the same reason, the others need not take as long."""
 
