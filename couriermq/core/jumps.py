@@ -15,8 +15,11 @@ class Jump(NamedTuple):
 
 
 def skip(jumps: Sequence[Jump], offset: int) -> int:
-    """The offset, or the first one after the jump that it is in."""
-    return next((jump.first for jump in jumps if jump.end <= offset < jump.first), offset)
+    """The offset, or the first one after the jump that it is in; jumps come oldest first, one may follow another."""
+    for jump in jumps:
+        if jump.end <= offset < jump.first:
+            offset = jump.first
+    return offset
 
 
 def is_lost(jumps: Sequence[Jump], offset: int) -> bool:
@@ -47,7 +50,7 @@ def count(jumps: Sequence[Jump], start: int, stop: int) -> int:
 
 
 def forward(jumps: Sequence[Jump], start: int, steps: int) -> int:
-    """The offset so many events after `start`."""
+    """The offset `steps` events after `start`."""
     for jump in sorted(jumps, key=lambda one: one.end):
         if jump.end <= start < jump.first:
             start = jump.first
@@ -57,7 +60,7 @@ def forward(jumps: Sequence[Jump], start: int, steps: int) -> int:
 
 
 def backward(jumps: Sequence[Jump], stop: int, steps: int) -> int:
-    """The offset so many events before `stop`; below zero where there are fewer."""
+    """The offset `steps` events before `stop`; negative where there are fewer."""
     for jump in sorted(jumps, key=lambda one: -one.end):
         if jump.first <= stop and stop - steps < jump.first:
             stop, steps = jump.end, steps - (stop - jump.first)

@@ -31,6 +31,11 @@ def first_lane(shard: int) -> int:
     return shard * SHARD_LANES
 
 
+def is_other(lane: int) -> bool:
+    """Whether it is another than the first one of its shard."""
+    return lane % SHARD_LANES != 0
+
+
 def shard_of_lane(lane: int) -> int:
     return lane // SHARD_LANES
 

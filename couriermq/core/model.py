@@ -176,9 +176,7 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True):
 class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How deliveries to a listener are made."""
 
-    schedule_ms: tuple[int, ...] = (
-        5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 10 * HOUR,
-    )  # fmt: skip
+    schedule_ms: tuple[int, ...] = (5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 10 * HOUR)
     """The wait after each failed attempt; when it is used up, the message is a dead letter of the listener."""
     jitter: float = 0.2
     timeout_ms: int = 15 * SECOND

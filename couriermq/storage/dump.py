@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from couriermq.core.lifecycle.rows import Contents, Pack, Single, single_of
+
 TABLES: dict[str, tuple[str, ...]] = {
     "record": ("kind", "tenant", "id", "slot", "document"),
     "tally": ("queue", "ready", "delayed", "leased", "bytes", "sent", "acked", "dead"),
@@ -60,6 +62,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     seal_key: bytes
     next_key: int
     next_seq: int
+    next_lease: int
+    next_offset: int
+    """Of the first lane, which may have no events left."""
     identity: bytes | None = None
     """Which store it is, as both engines keep it; none in a store that this version has not opened yet."""
 
@@ -69,8 +74,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
     source: bytes
     """The seal key of the store that is copied."""
-    since: int
-    """The offset from which on changes must be looked at again."""
+    since: dict[int, int]
+    """By lane, the offset from which on changes must be looked at again; a lane that is not named, from its first."""
     cursor: str = ""
     copied: bool = False
 
@@ -96,18 +101,37 @@ class Dump(Protocol):
     def messages(self, after: str) -> AsyncIterator[Batch]: ...
     async def named(self, seqs: Sequence[int]) -> list[DumpedMessage]: ...
     async def delayed_until(self, at: int) -> list[int]: ...
-    def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]: ...
-    async def oldest_offset(self) -> int: ...
-    async def next_offset(self) -> int: ...
+    async def spans(self) -> dict[int, tuple[int, int]]:
+        """By lane of the journal, the oldest offset that readers see and the next one."""
+
+    def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]:
+        """What the lane of `start` has from there on."""
+
     async def rows(self, table: str) -> list[tuple[Any, ...]]: ...
     async def read_note(self) -> Note | None: ...
     async def write_note(self, note: Note | None) -> None: ...
     async def put_messages(self, messages: Sequence[DumpedMessage], *, gone: Sequence[int] = ()) -> None: ...
-    async def put_journal(self, commits: Sequence[DumpedCommit], *, next_seq: int) -> None: ...
+    async def put_journal(self, commits: Sequence[DumpedCommit]) -> None: ...
     async def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None: ...
     async def put_facts(self, facts: Facts) -> None: ...
     async def erase_messages(self) -> None: ...
-    async def trim_journal(self, *, before: int) -> None: ...
+    async def trim_journal(self, *, before: int) -> None:
+        """Forget what the lane of `before` has below it."""
+
+
+def dumped(s: Single, body: bytes) -> DumpedMessage:
+    """A message as it is stored, and its body."""
+    attributes = msgspec.msgpack.decode(s.attributes) if s.attributes else {}
+    return DumpedMessage(
+        s.seq, s.queue, s.state, s.due_at, s.attempts, s.lease_no, s.entered_at, s.discard_at, s.sent_at, s.delay_ms,
+        bool(s.given), s.id, s.content_type, attributes, s.group, s.trace, s.origin, s.death, body, s.turn,
+    )  # fmt: skip
+
+
+def dumped_pack(pack: Pack, contents: Contents) -> list[DumpedMessage]:
+    """The messages of a pack, each for itself."""
+    taken = [single_of(pack, index, contents) for index in pack.indexes()]
+    return [dumped(single, contents.body_of(single)) for single in taken]
 
 
 class Digest:

@@ -1,20 +1,28 @@
-"""Group commit: everybody who waits shares one transaction and one sync.
+"""Group commit: everybody who waits shares one transaction.
 
-Orders run on the event loop, one after the other, inside one transaction; then the engine syncs in a thread while the
-loop reads the next requests, and only then do the callers get their answers. An order that raises is undone alone: the
+Orders that wait become one batch, bounded in events, bytes and time on the event loop. `GroupCommit` serves an engine
+on the event loop: orders run one after the other inside one transaction; then the engine syncs in a thread while the
+loop reads the next requests, and only then do the callers get their answers. `ConcurrentCommit` serves engines that
+are waited for: each of its committers carries out one batch at a time. An order that raises is undone alone: the
 transaction is rolled back and every order of the batch runs again, each in a transaction of its own. After a sync that
 fails nothing is committed any more: the process has to end, and the next one reads what is on the disk.
 """
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
 from time import perf_counter
+from types import GeneratorType
 from typing import Any, Protocol
 
+import msgspec
+
 from couriermq.core.errors import Unavailable
+from couriermq.core.lifecycle.needs import Deciding, Exclusive
+from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.limits import COMMIT_BYTES
 from couriermq.storage.metrics import Metrics
 
@@ -24,8 +32,42 @@ TURN_EVENTS = 2_000
 TURN_SECONDS = 0.025
 """How long one transaction may hold the event loop, unless a single order takes longer."""
 
-Order = Any
-"""What an engine understands; the group commit does not look into it."""
+Work = Callable[[Unit], Any]
+"""An order: returns a decision, or does what no decision is needed for and returns its result."""
+
+SEND = "send"
+"""The first part of the key of orders that send."""
+RECEIVE, TIME = "receive", "time"
+"""The same of orders that receive, and of those that apply time. Of these only one batch is about a queue at a time."""
+CATALOG = "catalog"
+"""The same of changes of the control plane, which come last: they lock what everybody needs."""
+APART = ("apart", 0)
+RANKS = {SEND: 0, TIME: 1, CATALOG: 3}
+CLOSING = "the store is closing"
+
+log = logging.getLogger(__name__)
+
+
+class Joint(msgspec.Struct, gc=False):
+    """An order that is decided together with the others of its `key` in the same commit."""
+
+    key: tuple[str, int]
+    decide: Callable[[Unit, list[Any]], Any]
+    """Takes the orders of all; a result for each."""
+    order: Any
+    count: int
+    size: int = 0
+    in_order: tuple[int, ...] = ()
+    """Keys of queues that nobody else may change meanwhile."""
+
+
+class Apart(msgspec.Struct, gc=False):
+    """An order that may take long: where there are several committers, it has a batch of its own, one at a time."""
+
+    work: Work
+
+
+Order = Work | Joint | Apart
 Waiting = tuple[Order, "asyncio.Future[Any]"]
 Result = tuple["asyncio.Future[Any]", object]
 
@@ -44,6 +86,47 @@ class Turn:
         return events >= TURN_EVENTS or size >= COMMIT_BYTES or perf_counter() >= self._ends
 
 
+def decide_all(unit: Unit, orders: Sequence[Order], turn: Turn) -> Deciding[list[object]]:
+    """The results of as many orders as fit into one turn; joint ones are decided last, in the order of their ranks."""
+    results: list[object] = []
+    groups: dict[tuple[str, int], list[tuple[int, Joint]]] = {}
+    count = size = 0
+    # All at once and before any row, so that two batches do not wait for each other.
+    if in_order := {key for order in orders if isinstance(order, Joint) for key in order.in_order}:
+        yield Exclusive(sorted(in_order))
+    for order in orders:
+        if isinstance(order, Joint):
+            groups.setdefault(order.key, []).append((len(results), order))
+            results.append(LATER)
+            count += order.count
+            size += order.size
+        else:
+            work = order.work if isinstance(order, Apart) else order
+            results.append((yield from decided(work(unit))))
+        if turn.is_over(events=count + len(unit.events), size=size + unit.taken_bytes):
+            break
+    for _, members in sorted(groups.items(), key=lambda group: _rank(group[0])):
+        decision = members[0][1].decide(unit, [joint.order for _, joint in members])
+        outcomes = yield from decided(decision)
+        for (index, _), result in zip(members, outcomes, strict=True):
+            results[index] = result
+    return results
+
+
+def decided(decision: Any) -> Deciding[Any]:
+    """The outcome of a decision; anything else is an outcome already."""
+    return (yield from decision) if isinstance(decision, GeneratorType) else decision
+
+
+def rank(order: Order) -> int:
+    """In which order orders of one commit happen: sends first, so that receivers find what they bring."""
+    return _rank(order.key) if isinstance(order, Joint) else 2
+
+
+def _rank(key: tuple[str, int]) -> int:
+    return RANKS.get(key[0], 2)
+
+
 class Committing(Protocol):
     """What the group commit asks of an engine."""
 
@@ -55,9 +138,6 @@ class Committing(Protocol):
 
     def commit_alone(self, order: Order) -> tuple[object, bool]:
         """The result of one order, or the error that it raised."""
-
-    def rank(self, order: Order) -> int:
-        """Which orders of a batch are carried out first: the lowest."""
 
     def sync(self) -> None:
         """Make what was committed durable; called in a thread."""
@@ -72,16 +152,24 @@ class Committing(Protocol):
         """Between two commits."""
 
 
-class GroupCommit:
-    """The only writer. `submit` queues an order; its result arrives when it is on disk."""
+class AsyncCommitting(Protocol):
+    """A committer of an engine that is waited for."""
 
-    def __init__(self, engine: Committing) -> None:
+    async def commit(self, orders: Sequence[Order], turn: Turn) -> list[object]:
+        """The results of as many orders as fit, once they are durable; raises, all undone."""
+
+    async def commit_alone(self, order: Order) -> object:
+        """The result of one order, or the error that it raised."""
+
+
+class Collector:
+    """Orders that wait. `submit` queues one; its result arrives when it is durable."""
+
+    def __init__(self) -> None:
         self.metrics = Metrics()
         self.failure: str | None = None
-        self._engine = engine
         self._pending: list[Waiting] = []
         self._busy = False
-        self._sync_thread = SyncThread(engine.sync)
         self._idle = asyncio.Event()
         self._idle.set()
         self._enough = 1
@@ -97,18 +185,6 @@ class GroupCommit:
             loop.call_soon(self._gather)
         return await future
 
-    def fail(self, reason: str) -> None:
-        """Commit nothing more. The kernel may have dropped pages that it could not write, so that neither a second sync
-        nor what can be read back proves anything."""
-        if self.failure is None:
-            self.failure = reason
-            self._engine.failed(reason)
-
-    async def close(self) -> None:
-        """Finish what has been submitted."""
-        await self._idle.wait()
-        self._sync_thread.close()
-
     def _gather(self, seen: int = 0, quiet: int = 0) -> None:
         """Commit once half of the callers of the last commit have come, or nobody has for two turns of the loop.
 
@@ -123,6 +199,55 @@ class GroupCommit:
             asyncio.get_running_loop().call_soon(self._gather, count, quiet)
 
     def _commit(self) -> None:
+        raise NotImplementedError
+
+    def _done(self, batch: list[Waiting], results: Sequence[object]) -> list[Result]:
+        """Those orders that have been carried out; the others come with the next commit."""
+        done: list[Result] = []
+        later: list[Waiting] = []
+        for waiting, result in zip(batch, results, strict=False):
+            if result is LATER:
+                later.append(waiting)
+            else:
+                done.append((waiting[1], result))
+        self._pending = later + batch[len(results) :] + self._pending
+        return done
+
+    def _observe(self, count: int) -> None:
+        self.metrics.commits += 1
+        self.metrics.operations += count
+        self.metrics.batch_sizes.observe(count)
+
+    def _answer(self, results: Sequence[Result]) -> None:
+        for future, result in results:
+            if not future.done():
+                if isinstance(result, BaseException):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
+
+
+class GroupCommit(Collector):
+    """The only writer of an engine on the event loop."""
+
+    def __init__(self, engine: Committing) -> None:
+        super().__init__()
+        self._engine = engine
+        self._sync_thread = SyncThread(engine.sync)
+
+    def fail(self, reason: str) -> None:
+        """Commit nothing more. The kernel may have dropped pages that it could not write, so that neither a second sync
+        nor what can be read back proves anything."""
+        if self.failure is None:
+            self.failure = reason
+            self._engine.failed(reason)
+
+    async def close(self) -> None:
+        """Finish what has been submitted."""
+        await self._idle.wait()
+        self._sync_thread.close()
+
+    def _commit(self) -> None:
         batch = [waiting for waiting in self._pending if not waiting[1].done()]
         self._pending = []
         if self.failure is not None:
@@ -132,9 +257,7 @@ class GroupCommit:
         if not has_written:
             self._finish(results)
             return
-        self.metrics.commits += 1
-        self.metrics.operations += len(results)
-        self.metrics.batch_sizes.observe(len(results))
+        self._observe(len(results))
         started = perf_counter()
         self._sync_thread.start(lambda error: self._synced(error, results, started))
 
@@ -144,18 +267,10 @@ class GroupCommit:
         try:
             results, has_written = self._engine.commit([order for order, _ in batch], Turn())
         except Exception:
-            batch = sorted(batch, key=lambda waiting: self._engine.rank(waiting[0]))
+            batch = sorted(batch, key=lambda waiting: rank(waiting[0]))
             alone = [(future, self._engine.commit_alone(order)) for order, future in batch]
             return [(future, result) for future, (result, _) in alone], any(written for _, (_, written) in alone)
-        done: list[Result] = []
-        later: list[Waiting] = []
-        for waiting, result in zip(batch, results, strict=False):
-            if result is LATER:
-                later.append(waiting)
-            else:
-                done.append((waiting[1], result))
-        self._pending = later + batch[len(results) :] + self._pending
-        return done, has_written
+        return self._done(batch, results), has_written
 
     def _synced(self, error: Exception | None, results: list[Result], started: float) -> None:
         self.metrics.sync_seconds.observe(perf_counter() - started)
@@ -168,12 +283,7 @@ class GroupCommit:
     def _finish(self, results: list[Result]) -> None:
         if self.failure is None:
             self._engine.synced()
-        for future, result in results:
-            if not future.done():
-                if isinstance(result, BaseException):
-                    future.set_exception(result)
-                else:
-                    future.set_result(result)
+        self._answer(results)
         self._enough = (len(results) + len(self._pending)) // 2
         if self._pending:
             asyncio.get_running_loop().call_soon(self._gather)
@@ -181,6 +291,111 @@ class GroupCommit:
             self._busy = False
             self._idle.set()
         self._engine.rest()
+
+
+def _excluding(order: Order) -> tuple[str, int] | None:
+    """What is in one batch at a time."""
+    if isinstance(order, Apart):
+        return APART
+    if not isinstance(order, Joint) or order.key[0] == SEND:
+        return None
+    return (RECEIVE, order.key[1]) if order.key[0] == TIME else order.key
+
+
+class ConcurrentCommit(Collector):
+    """Several committers, each of which carries out a batch at a time.
+
+    What is decided jointly, but for sends, is in one batch at a time: a second one would wait for its rows, or pass
+    over messages that the first has locked and leaves.
+    """
+
+    def __init__(self, committers: Sequence[AsyncCommitting]) -> None:
+        super().__init__()
+        self._free = list(committers)
+        self._running: dict[asyncio.Task[None], set[tuple[str, int]]] = {}
+        self._is_open = True
+
+    async def submit(self, order: Order) -> Any:
+        if not self._is_open:
+            raise Unavailable(CLOSING)
+        return await super().submit(order)
+
+    async def close(self) -> None:
+        """Finish what has been submitted."""
+        self._is_open = False
+        await self._idle.wait()
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def _commit(self) -> None:
+        batch, keys = self._take() if self._free else ([], set())
+        self._busy = False
+        if batch:
+            committer = self._free.pop()
+            task = asyncio.create_task(self._run(committer, batch))
+            self._running[task] = keys
+            task.add_done_callback(lambda done: self._ended(done, committer))
+            if self._free and self._pending:
+                self._look_again()
+        elif not self._running and not self._pending:
+            self._idle.set()
+
+    def _take(self) -> tuple[list[Waiting], set[tuple[str, int]]]:
+        """Those who wait and can be served now."""
+        taken = set().union(*self._running.values()) if self._running else set()
+        batch: list[Waiting] = []
+        left: list[Waiting] = []
+        keys: set[tuple[str, int]] = set()
+        for index, waiting in enumerate(self._pending):
+            order, future = waiting
+            if future.done():
+                continue
+            key = _excluding(order)
+            if key is not None and (key in taken or (key == APART and batch)):
+                left.append(waiting)
+                continue
+            if key is not None:
+                keys.add(key)
+            batch.append(waiting)
+            if key == APART:
+                left += self._pending[index + 1 :]
+                break
+        self._pending = left
+        return batch, keys
+
+    async def _run(self, committer: AsyncCommitting, batch: list[Waiting]) -> None:
+        started = perf_counter()
+        results: list[Result] = [(future, Unavailable(CLOSING)) for _, future in batch]
+        try:
+            results = self._done(batch, await committer.commit([order for order, _ in batch], Turn()))
+        except Exception as error:
+            if not isinstance(error, Unavailable):
+                log.debug("orders are carried out one by one", exc_info=True)
+                batch = sorted(batch, key=lambda waiting: rank(waiting[0]))
+                results = [(future, await committer.commit_alone(order)) for order, future in batch]
+            else:
+                results = [(future, error) for _, future in batch]
+        finally:
+            self.metrics.sync_seconds.observe(perf_counter() - started)
+            self._observe(len(results))
+            self._enough = (len(results) + len(self._pending)) // 2
+            self._answer(results)
+
+    def _ended(self, task: asyncio.Task[None], committer: AsyncCommitting) -> None:
+        del self._running[task]
+        self._free.append(committer)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a batch could not be carried out", exc_info=error)
+        if self._pending:
+            self._look_again()
+        elif not self._running and not self._busy:
+            self._idle.set()
+
+    def _look_again(self) -> None:
+        if not self._busy:
+            self._busy = True
+            self._idle.clear()
+            asyncio.get_running_loop().call_soon(self._gather)
 
 
 Done = Callable[[Exception | None], None]

@@ -6,6 +6,7 @@ import msgspec
 
 from couriermq.core.chronicle import unpack
 from couriermq.core.events import Event
+from couriermq.core.lanes import first_of_lane
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.dump import TABLES, Digest, Dump, DumpedCommit, Note
 
@@ -47,32 +48,40 @@ class Migration:
             raise CannotOpen("the target already holds a store; migrate into an empty one")
         if note is not None and note.source != facts.seal_key:
             raise CannotOpen("the target holds part of another store; migrate into an empty one")
-        if note is None or note.since < await self._source.oldest_offset():
+        if note is None or await self._has_forgotten(note):
             await self._target.erase_messages()  # what has changed since is no longer known
-            note = Note(source=facts.seal_key, since=await self._source.next_offset())
+            since = {lane: following for lane, (_, following) in (await self._source.spans()).items()}
+            note = Note(source=facts.seal_key, since=since)
             await self._target.write_note(note)
         return note
 
+    async def _has_forgotten(self, note: Note) -> bool:
+        """Whether the source has trimmed what would tell the changes since the note was made."""
+        spans = await self._source.spans()
+        return any(note.since.get(lane, first_of_lane(lane)) < oldest for lane, (oldest, _) in spans.items())
+
     async def _copy_journal(self, total: int) -> None:
-        start = await self._target.next_offset() or await self._source.oldest_offset()
-        done = 0
-        async for commits in self._source.journal(start):
-            await self._target.put_journal(commits, next_seq=1)
-            done += sum(commit.count for commit in commits)
-            self._report("copying events", done, total)
+        copied, done = await self._target.spans(), 0
+        for lane, (oldest, _) in (await self._source.spans()).items():
+            _, start = copied.get(lane, (0, first_of_lane(lane)))
+            async for commits in self._source.journal(max(start, oldest)):
+                await self._target.put_journal(commits)
+                done += sum(commit.count for commit in commits)
+                self._report("copying events", done, total)
 
     async def finish(self, *, now: int) -> tuple[int, int]:
         """Copy what has changed since, and everything else; check both; how many messages and events there are."""
         note, facts = await self._target.read_note(), await self._source.facts()
         assert note is not None
         assert facts is not None
-        if note.since < await self._source.oldest_offset():
+        if await self._has_forgotten(note):
             await self.copy()  # from the beginning, then, and nobody disturbs it
             note = await self._target.read_note() or note
         await self._copy_journal(0)
         # The source may have trimmed its journal since some of it was copied, or before it could be.
-        await self._target.trim_journal(before=await self._source.oldest_offset())
-        await self._copy_changes(note.since, now)
+        for oldest, _ in (await self._source.spans()).values():
+            await self._target.trim_journal(before=oldest)
+        await self._copy_changes(note, now)
         for table in TABLES:
             await self._target.put_rows(table, await self._source.rows(table))
         await self._target.put_facts(facts)
@@ -80,10 +89,11 @@ class Migration:
         await self._target.write_note(None)
         return found
 
-    async def _copy_changes(self, since: int, now: int) -> None:
+    async def _copy_changes(self, note: Note, now: int) -> None:
         seqs: set[int] = set(await self._target.delayed_until(now))
-        async for commits in self._source.journal(since):
-            seqs.update(event.seq for event in _decoded(commits) if event.seq is not None)
+        for lane in await self._source.spans():
+            async for commits in self._source.journal(note.since.get(lane, first_of_lane(lane))):
+                seqs.update(event.seq for event in _decoded(commits) if event.seq is not None)
         changed = sorted(seqs)
         for first in range(0, len(changed), CHUNK):
             some = changed[first : first + CHUNK]
@@ -107,16 +117,17 @@ class Migration:
         digest, (total, _) = Digest(), await store.counts()
         async for batch, _ in store.messages(""):
             for message in batch:
-                digest.add(msgspec.structs.replace(message, turn=0))  # an engine may not count turns
+                digest.add(message)
             self._report("checking", digest.count, total)
         return digest.value
 
 
 async def _digest_journal(store: Dump) -> tuple[int, int]:
     digest = Digest()
-    async for commits in store.journal(await store.oldest_offset()):
-        for commit in commits:
-            digest.add(commit)
+    for oldest, _ in (await store.spans()).values():
+        async for commits in store.journal(oldest):
+            for commit in commits:
+                digest.add(commit)
     return digest.value
 
 

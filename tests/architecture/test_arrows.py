@@ -34,11 +34,19 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core",
         "clock",
         "storage.base",
+        "storage.agenda",
+        "storage.claims",
+        "storage.contents",
+        "storage.data_plane",
         "storage.group_commit",
         "storage.metrics",
+        "storage.queries",
+        "storage.skew",
+        "storage.stages",
         "storage.staging",
         "storage.checking",
         "storage.dump",
+        "storage.trimming",
         "telemetry.histogram",
     },
     "catalog": {"core", "clock", "storage.base"},
@@ -124,7 +132,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "operations",
         "permissions",
     }
-    | {"storage.*"},
+    | {"storage.*", "storage.skew"},
     "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"}
     | {"spark", "lake", "report", "storage.dump", "storage.migrating", "permissions", "workers"},
 }

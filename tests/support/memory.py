@@ -27,10 +27,15 @@ class Memory:
         self.groups: dict[tuple[int, str], list[int | None]] = {}
         self.dedups: dict[tuple[int, str], tuple[int, int, str]] = {}
         self.tallies: dict[int, Tally] = {}
+        self.others = (0,) * 7
+        """The figures that other writers have added to each queue."""
         self.contents: dict[int, Content] = {}
         self.bodies: dict[int, bytes] = {}
         self.jobs: dict[str, Job] = {}
         self.claims: dict[int, needs.ClaimRow] = {}
+        self.claim_parts: list[tuple[int, list[int]]] = []
+        self.decided: tuple[str, int, int, tuple[int, list[int]]] | None = None
+        """A claim that is to be acked or released."""
         self.orders: list[tuple[str, tuple[object, ...]]] = []
         self.events: list[Event] = []
         self.unit = Unit(self.tally)
@@ -158,8 +163,8 @@ class Memory:
                 return self._found(lambda row: row.queue == need.queue and row.state == 0 and row.attempts > 0)
             case needs.NextDue():
                 return self._next_due(need.queue)
-            case needs.HasCopies():
-                return any(single.origin == need.origin for single in self.singles.values())
+            case needs.Copied():
+                return {single.origin for single in self.singles.values()} & set(need.origins)
             case needs.Dedup():
                 return {key: self.dedups[key] for key in need.keys if key in self.dedups}
             case needs.FreeGroups():
@@ -171,10 +176,21 @@ class Memory:
             case needs.GroupHead():
                 line = self._group(need.queue, need.group)
                 return (line[0].seq, line[0].due_at) if line else None
+            case needs.Exclusive():
+                return None
+            case needs.Totals():
+                return self.others
             case needs.JobOf():
                 return self.jobs.get(need.name)
             case needs.ClaimOf():
                 return self.claims.get(need.number)
+            case needs.DecidedClaim():
+                return self.decided
+            case needs.PointingTo():
+                return self._found(lambda row: row.start == need.start)
+            case needs.ClaimPart():
+                parts = [part for part in self.claim_parts if part[0] <= need.position < part[0] + len(part[1])]
+                return parts[0] if parts else None
         raise NotImplementedError(need)
 
     def _next_due(self, key: int) -> tuple[int | None, int | None, int | None]:

@@ -1,11 +1,12 @@
 """A message is done."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from couriermq.core.events import EventKind
 from couriermq.core.lifecycle.fifo import refresh_group
-from couriermq.core.lifecycle.members import extract, find_each, state_of
-from couriermq.core.lifecycle.needs import Content, Deciding, HasCopies, Queues
+from couriermq.core.lifecycle.members import extract_each, find_each, queue_of, seq_of, state_of
+from couriermq.core.lifecycle.needs import Copied, Deciding, Queues
+from couriermq.core.lifecycle.order import keep_order
 from couriermq.core.lifecycle.rows import Contents, Pack, Single
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Json, Kind, Queue, State
@@ -49,23 +50,20 @@ def ack_single(unit: Unit, queue: Queue, single: Single, *, note: Note, now: int
     unit.note(ACKED, now, queue, single, principal, note)
 
 
-def end_delivered(unit: Unit, queues: Queues, seq: int, *, now: int, principal: str) -> Deciding[None]:
-    """Ack the original of a copy that a listener has got, once no copy of it is left."""
-    if (yield HasCopies(seq)):
-        return
-    found = yield from find_each(unit, None, [seq])
-    if not found or state_of(found[0]) == State.LEASED:  # the receiver that leases it will settle it
-        return
-    (member,) = found
-    key = member.queue if isinstance(member, Single) else member[0].queue
-    queue = queues.queue_of_key(key)
-    if queue is None:
-        return
-    if isinstance(member, Single):
-        single = member
-    else:
-        contents = yield Content([member[0]], bodies=False)
-        single = extract(unit, member[0], member[1], contents)
-    ack_single(unit, queue, single, note={"delivered": True}, now=now, principal=principal)
-    if queue.kind is Kind.FIFO:
-        yield from refresh_group(unit, queue, single.group, leased=0)
+def end_delivered(unit: Unit, queues: Queues, seqs: Collection[int], *, now: int, principal: str) -> Deciding[None]:
+    """Ack the originals of copies that listeners have got, where no copy is left.
+
+    The originals are found first, and so locked: of two who end the last copies at the same time, the second one waits
+    and sees that there are no others.
+    """
+    found = yield from find_each(unit, None, sorted(set(seqs)))
+    waiting = {seq_of(member): member for member in found if state_of(member) != State.LEASED}  # else for its receiver
+    copied: set[int] = yield Copied(list(waiting))
+    ended = [(queues.queue_of_key(queue_of(member)), member) for seq, member in waiting.items() if seq not in copied]
+    known = [(queue, member) for queue, member in ended if queue is not None]
+    singles = yield from extract_each(unit, [member for _, member in known])
+    for (queue, _), single in zip(known, singles, strict=True):
+        ack_single(unit, queue, single, note={"delivered": True}, now=now, principal=principal)
+        if queue.kind is Kind.FIFO:
+            yield from keep_order(queue)
+            yield from refresh_group(unit, queue, single.group, leased=0)

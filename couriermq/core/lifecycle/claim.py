@@ -4,6 +4,9 @@ A claim is made of parts, one a transaction, and is answered for when it is comp
 transaction and then carried out part by part. Both go on where they were after a crash.
 """
 
+from itertools import groupby
+from operator import attrgetter
+
 from couriermq.core.errors import ClaimGone, Fenced, JobNotFound, QueuePaused
 from couriermq.core.events import EventKind
 from couriermq.core.lifecycle.fifo import take_groups
@@ -11,23 +14,28 @@ from couriermq.core.lifecycle.lease import Stretch, in_line, lease_packed, lease
 from couriermq.core.lifecycle.members import note_pack
 from couriermq.core.lifecycle.needs import (
     ClaimOf,
+    ClaimPart,
     ClaimRow,
     Content,
     DecidedClaim,
     Deciding,
+    Found,
     JobOf,
     LastClaim,
+    Named,
     Queues,
     Ready,
 )
-from couriermq.core.lifecycle.rows import Contents, Pack, Single
+from couriermq.core.lifecycle.rows import Contents, Pack, Single, message_of, messages_of
 from couriermq.core.lifecycle.settle import Desk
 from couriermq.core.lifecycle.unit import Unit
-from couriermq.core.model import UNENDING, Claim, Fate, Job, Json, Kind, Queue, State
+from couriermq.core.limits import Room
+from couriermq.core.model import UNENDING, Claim, Fate, Job, Json, Kind, Message, Queue, State
 
 RECEIVED = EventKind.RECEIVED.value
 PART = 1_000
 """Messages of one part: as many as one step takes, about 10 ms of the event loop."""
+_row_of = attrgetter("start")
 
 
 def open_job(unit: Unit, queue: Queue, name: str, *, now: int) -> Deciding[Job]:
@@ -88,7 +96,7 @@ def _take(
     unit: Unit, queue: Queue, room: int, ready_by: int, detail: dict[str, Json], now: int, principal: str
 ) -> Deciding[tuple[list[int], int]]:
     """Lease messages without end; their seqs, and the bytes of their bodies."""
-    if not unit.tally(queue.key).counts[State.READY]:
+    if not unit.tally(queue.key).may_have(State.READY):
         return [], 0
     if queue.kind is Kind.FIFO:
         singles = yield from take_groups(unit, queue, limit=room, group_limit=room, now=ready_by)
@@ -114,6 +122,53 @@ def _take(
             seqs += pack.seqs()
             size += pack.bytes
     return seqs, size
+
+
+def read_parts(
+    queue: Queue, job: str, number: int, *, start: int, stop: int
+) -> Deciding[tuple[list[tuple[int, Message]], int | None]]:
+    """The messages at positions of a claim that fit one response, and the position of the first that does not."""
+    messages: list[tuple[int, Message]] = []
+    room, position = Room(), start
+    while position < stop:
+        part: tuple[int, list[int]] | None = yield ClaimPart(queue.key, job, number, position)
+        if part is None:
+            break
+        first, seqs = part[0], part[1][position - part[0] : stop - part[0]]
+        found, fitting = yield from _claimed(queue, seqs, room)
+        messages += [(place, found[seq]) for place, seq in enumerate(fitting, position) if seq in found]
+        if len(fitting) < len(seqs):
+            return messages, position + len(fitting)
+        position = first + len(part[1])
+    return messages, None
+
+
+def _claimed(queue: Queue, seqs: list[int], room: Room) -> Deciding[tuple[dict[int, Message], list[int]]]:
+    """Of these messages those that a claim still holds, and the seqs up to which they fit."""
+    named: Found = yield Named(queue.key, seqs)
+    packs, singles = list(filter(is_held, named.packs)), list(filter(is_held, named.singles))
+    fitting = yield from _fitting(seqs, packs, singles, room)
+    wanted = set(fitting)
+    packs = [pack for pack in packs if not wanted.isdisjoint(pack.seqs())]
+    singles = [single for single in singles if single.seq in wanted]
+    contents: Contents = yield Content(packs, singles)
+    messages = {single.seq: message_of(single, queue, contents.body_of(single)) for single in singles}
+    for pack in packs:
+        indexes = [index for index in pack.indexes() if pack.first + index in wanted]
+        messages |= {message.seq: message for message in messages_of(pack, indexes, queue, contents)}
+    return messages, fitting
+
+
+def _fitting(seqs: list[int], packs: list[Pack], singles: list[Single], room: Room) -> Deciding[list[int]]:
+    sizes = {single.seq: single.size for single in singles}
+    # Messages with attributes of their own are packs of one: many of them share a row of the journal.
+    for _, sharing in groupby(sorted(packs, key=_row_of), _row_of):
+        together = list(sharing)
+        contents: Contents = yield Content(together, bodies=False)
+        for pack in together:
+            run, first = contents.run_of(pack)
+            sizes |= {pack.first + index: run.sizes[first + index] or 0 for index in pack.indexes()}
+    return [seq for seq in seqs if room.takes(sizes.get(seq, 0))]
 
 
 def ack_claims(unit: Unit, queue: Queue, job: str, *, upto: int, epoch: int) -> Deciding[None]:

@@ -25,11 +25,11 @@ def expire(unit: Unit, queue: Queue, *, queues: Queues, now: int) -> Deciding[No
     if tally.next_due > now:
         return
     # While leases are left to end nothing grows too old: what failed first may have gone to the dead letter queue.
-    if tally.total and (yield from _end_leases(unit, queue, queues, now)):
+    if tally.may_have() and (yield from _end_leases(unit, queue, queues, now)):
         yield from _discard_aged(unit, queue, now)
         yield from _end_delays(unit, queue, tally, now)
     tally.next_due = NEVER
-    unit.due(tally, (yield from _next_due(queue, tally)))
+    unit.due(tally, (yield from _next_due(queue, tally, now)))
 
 
 def _end_leases(unit: Unit, queue: Queue, queues: Queues, now: int) -> Deciding[bool]:
@@ -108,10 +108,10 @@ def _end_delays(unit: Unit, queue: Queue, tally: Tally, now: int) -> Deciding[No
         unit.made_ready(queue.key, count)
 
 
-def _next_due(queue: Queue, tally: Tally) -> Deciding[int]:
+def _next_due(queue: Queue, tally: Tally, now: int) -> Deciding[int]:
     """When time will next change the queue."""
-    if not tally.total:
+    if not tally.may_have():
         return NEVER
-    state_ends, own_ends, oldest = yield NextDue(queue.key)
+    state_ends, own_ends, oldest = yield NextDue(queue.key, now)
     ends = [state_ends, own_ends, None if oldest is None else oldest + queue.settings.retention_ms]
     return min((end for end in ends if end is not None), default=NEVER)

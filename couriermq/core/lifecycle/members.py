@@ -120,6 +120,14 @@ def size_of(member: Member) -> int:
     return member.size if isinstance(member, Single) else member[0].bytes // member[0].remaining
 
 
+def seq_of(member: Member) -> int:
+    return member.seq if isinstance(member, Single) else member[0].first + member[1]
+
+
+def queue_of(member: Member) -> int:
+    return member.queue if isinstance(member, Single) else member[0].queue
+
+
 def state_of(member: Member) -> int:
     return member.state if isinstance(member, Single) else member[0].state
 

@@ -14,6 +14,7 @@ from couriermq.core.lifecycle.members import (
     state_of,
 )
 from couriermq.core.lifecycle.needs import Deciding, Found, InOrder, Queues
+from couriermq.core.lifecycle.order import keep_order
 from couriermq.core.lifecycle.rows import Single, encode
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.limits import COMMIT_BYTES, Room
@@ -40,6 +41,7 @@ def transfer(
     if source.kind is Kind.FIFO:
         yield from refresh_group(unit, source, old_group, leased=-1 if old_state == State.LEASED else 0)
     if target.kind is Kind.FIFO:
+        yield from keep_order(target)  # a concurrent ack of the group's last message would delete the group
         yield from refresh_group(unit, target, single.group, leased=0)
 
 

@@ -1,12 +1,12 @@
 """What a decision may ask an engine for. Facts include what the unit has changed so far."""
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from couriermq.core.lifecycle.rows import Pack, Single
-from couriermq.core.model import Queue
+from couriermq.core.model import Claim, Job, Queue
 
 
 class Ready(msgspec.Struct, frozen=True, gc=False):
@@ -80,9 +80,13 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 
 
 class NextDue(msgspec.Struct, frozen=True, gc=False):
-    """(when the next delay or lease ends, when the next own retention does, when the oldest other message came in)."""
+    """(when the next delay or lease ends, when the next own retention does, when the oldest other message came in).
+
+    What has ended by `now` and another node is about to change need not be in it.
+    """
 
     queue: int
+    now: int
 
 
 class PointingTo(msgspec.Struct, frozen=True, gc=False):
@@ -92,10 +96,10 @@ class PointingTo(msgspec.Struct, frozen=True, gc=False):
     seq: int | None = None
 
 
-class HasCopies(msgspec.Struct, frozen=True, gc=False):
-    """Whether copies of a message are still on their way to listeners."""
+class Copied(msgspec.Struct, frozen=True, gc=False):
+    """Which of these messages have copies that are still on their way to listeners: a set of seqs."""
 
-    origin: int
+    origins: Collection[int]
 
 
 class Dedup(msgspec.Struct, frozen=True, gc=False):
@@ -155,6 +159,25 @@ class DecidedClaim(msgspec.Struct, frozen=True, gc=False):
     queue: int
 
 
+class ClaimPart(msgspec.Struct, frozen=True, gc=False):
+    """The part of a claim that a position is in, as (position of its first message, seqs), or None."""
+
+    queue: int
+    job: str
+    number: int
+    position: int
+
+
+class DecidedQueues(msgspec.Struct, frozen=True, gc=False):
+    """Keys of the queues that have claims which are to be acked or released."""
+
+
+class JobsOf(msgspec.Struct, frozen=True, gc=False):
+    """Every `Job` of a queue with the claims that it holds, by name."""
+
+    queue: int
+
+
 class PublicationOf(msgspec.Struct, frozen=True, gc=False):
     """The newest `Publication` of a series, or None."""
 
@@ -169,11 +192,65 @@ class StageOf(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
+class Exclusive(msgspec.Struct, frozen=True, gc=False):
+    """Nobody else changes these queues until the commit; None."""
+
+    queues: Sequence[int]
+
+
+class Seqs(msgspec.Struct, frozen=True, gc=False):
+    """(the first of as many seqs in a row, the end of those that may be used)."""
+
+    count: int
+    is_fresh: bool
+    """They are higher than every seq that was given out before, by whichever node."""
+
+
+class Totals(msgspec.Struct, frozen=True, gc=False):
+    """The figures of a queue without those of the unit's tally, with the queue locked: see `Unit.totals`."""
+
+    queue: int
+
+
+class NextChunk(msgspec.Struct, frozen=True, gc=False):
+    """The first chunk that a stage holds: a `StagedChunk`, or None."""
+
+    target: str
+    name: str
+
+
+class NextLanding(msgspec.Struct, frozen=True, gc=False):
+    """The oldest stage that is published but not sent, as (number, target, stage, published at, principal), or None."""
+
+
+class StagedFor(msgspec.Struct, frozen=True, gc=False):
+    """What is staged for these targets: rows of (target, stage, count, head, number of such chunks, bytes)."""
+
+    targets: Sequence[str]
+
+
+class OldStages(msgspec.Struct, frozen=True, gc=False):
+    """Whether there are stages from `staged_until` or before, or publications from `published_until` or before."""
+
+    staged_until: int
+    published_until: int
+
+
 class Found(msgspec.Struct, gc=False):
     """Packs and singles, each in the order that was asked for."""
 
     packs: list[Pack]
     singles: list[Single]
+
+
+class StagedChunk(msgspec.Struct, frozen=True, gc=False):
+    """Messages that wait for their publication."""
+
+    part: int
+    number: int
+    count: int
+    parcels: bytes | None
+    """None where they are damaged."""
 
 
 class ClaimRow(msgspec.Struct, frozen=True, gc=False):
@@ -186,6 +263,17 @@ class ClaimRow(msgspec.Struct, frozen=True, gc=False):
     wanted: int
     complete: int
     fate: int
+
+
+def jobs_of(jobs: Iterable[Sequence[Any]], claims: Iterable[Sequence[Any]]) -> list[Job]:
+    """Jobs from rows of (name, epoch, done, opened at) and (job, number, count, bytes, claimed at)."""
+    held: dict[str, list[Claim]] = {}
+    for job, number, count, size, claimed_at in claims:
+        held.setdefault(job, []).append(Claim(number=number, count=count, byte_count=size, claimed_at=claimed_at))
+    return [
+        Job(name=name, epoch=epoch, done=done, opened_at=opened_at, claims=tuple(held.get(name, ())))
+        for name, epoch, done, opened_at in jobs
+    ]
 
 
 T = TypeVar("T")

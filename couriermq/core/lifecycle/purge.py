@@ -57,8 +57,8 @@ def purge(
 
 def sweep(unit: Unit, queue: Queue, *, now: int, limit: int) -> Deciding[bool]:
     """Remove some of the messages of a queue that was deleted; whether none is left."""
-    members, _ = yield from page(queue, None, limit)
+    members, following = yield from page(queue, None, limit)
     singles = yield from extract_each(unit, members)
     for single in singles:
         yield from remove(unit, queue, single, kind=EventKind.PURGED, at=now, detail={"reason": "queue deleted"})
-    return len(members) < limit
+    return following is None

@@ -3,6 +3,7 @@
 from couriermq.core.events import EventKind
 from couriermq.core.lifecycle.fifo import refresh_group
 from couriermq.core.lifecycle.needs import Deciding, Found, PointingTo, Queues
+from couriermq.core.lifecycle.order import keep_order
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Kind, Queue, State
 from couriermq.core.receipts import Sealer
@@ -39,6 +40,7 @@ def quarantine(
         unit.drop(single)
         count += 1
         if queue.kind is Kind.FIFO:
+            yield from keep_order(queue)
             leased = -1 if single.state == State.LEASED else 0
             yield from refresh_group(unit, queue, single.group, leased=leased)
     return count

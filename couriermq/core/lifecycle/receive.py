@@ -35,7 +35,7 @@ def receive(
     All of them together get no more than COMMIT_BYTES: those that find no room have None and are to ask again.
     """
     receivers = [_Receiver(order, now + order.lease_ms) for order in orders]
-    if unit.tally(queue.key).counts[State.READY]:
+    if unit.tally(queue.key).may_have(State.READY):
         if queue.kind is Kind.FIFO:
             for receiver in receivers:
                 yield from _serve_groups(unit, queue, receiver, now)

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from couriermq.core.chronicle import Run
+from couriermq.core.events import EventKind
 from couriermq.core.model import Attribute, Death, Message, Queue, State
 from couriermq.core.retry import discard_at
 
+SENT = EventKind.SENT.value
 ROW_EVENTS = 1_000
 ROW_BYTES = 256 * 1024
 """Bodies in one row of the journal; a larger body has a row of its own."""
@@ -123,6 +125,11 @@ class Content:
         self._firsts = [0]
         for run in runs[:-1]:
             self._firsts.append(self._firsts[-1] + len(run))
+
+    @property
+    def is_blanked(self) -> bool:
+        """Whether bodies were removed from it after their messages were gone."""
+        return any(run.kind == SENT and None in run.message_ids for run in self.runs)
 
     def at(self, position: int) -> tuple[Run, int]:
         """The run that holds the event at a position of the row, and its index there."""

@@ -7,15 +7,14 @@ import msgspec
 
 from couriermq.core.chronicle import Chronicle, Run
 from couriermq.core.errors import CourierError, QueueNotFound
-from couriermq.core.events import Event, EventKind, sent_detail
-from couriermq.core.lifecycle.needs import Deciding, Dedup, Queues
-from couriermq.core.lifecycle.rows import ROW_BYTES, ROW_EVENTS, Content, Pack, Single, encode
+from couriermq.core.events import Event, sent_detail
+from couriermq.core.lifecycle.needs import Deciding, Dedup, Exclusive, Queues
+from couriermq.core.lifecycle.rows import ROW_BYTES, ROW_EVENTS, SENT, Content, Pack, Single, encode
 from couriermq.core.lifecycle.tally import Tally
 from couriermq.core.lifecycle.unit import JournalRow, Unit
 from couriermq.core.model import DEDUP_MS, Draft, Json, Kind, Parcel, Queue, Sent, State
 from couriermq.core.receipts import Sealer
 
-SENT = EventKind.SENT.value
 FIRST_TURN = 1
 BLOCK_COUNT = 4
 """From how many messages on a call is looked at as a whole."""
@@ -71,6 +70,9 @@ class _Twin(msgspec.Struct, gc=False):
 def send(unit: Unit, orders: Sequence[Order], *, queues: Queues, sealer: Sealer) -> Deciding[list[Outcomes]]:
     """Store each parcel; one for a queue that was deleted meanwhile is refused alone."""
     remembered: dict[tuple[int, str], tuple[int, int, str]] = {}
+    ordered = sorted({parcel.queue.key for order in orders for parcel in order.parcels if _is_in_order(parcel)})
+    if ordered:
+        yield Exclusive(ordered)
     if keys := [key for order in orders for parcel in order.parcels if (key := _dedup_key(parcel)) is not None]:
         remembered = yield Dedup(keys)
     desk = _Desk(queues, remembered)
@@ -80,10 +82,12 @@ def send(unit: Unit, orders: Sequence[Order], *, queues: Queues, sealer: Sealer)
         told.extend(order.events)
     runs: list[Run] = told.runs
     intakes = []
+    count = sum([_count(entry) for _, entries in desk.buckets.values() for entry in entries])
+    yield from unit.reserve_seqs(count, in_order=bool(ordered))
     for _, entries in desk.buckets.values():
         for entry in entries:  # all of them before any row is made: a copy names the seq of its original
             entry.seq = unit.next_seq
-            unit.next_seq += 1 if type(entry) is _Slot else len(entry.order.parcels)
+            unit.next_seq += _count(entry)
     for queue, entries in desk.buckets.values():
         intake = _Intake(unit, queue, sealer)
         intake.take(entries)
@@ -95,6 +99,15 @@ def send(unit: Unit, orders: Sequence[Order], *, queues: Queues, sealer: Sealer)
         assert isinstance(first, Sent)
         twin.outcomes[twin.index] = Sent(first.seq, first.id, duplicate=True)
     return results  # type: ignore[return-value]  # every slot has been replaced by its outcome
+
+
+def _is_in_order(parcel: Parcel) -> bool:
+    """Whether the order in which parcels come into the queue matters, or whether one has come before."""
+    return parcel.queue.kind is Kind.FIFO or parcel.once is not None
+
+
+def _count(entry: _Slot | _Block) -> int:
+    return 1 if type(entry) is _Slot else len(entry.order.parcels)
 
 
 def _journal(unit: Unit, runs: list[Run], intakes: "list[_Intake]") -> None:
@@ -354,6 +367,10 @@ class _Intake:
             pack.start, pack.position = row.start, position + pack.position
             self._unit.add_pack(pack)
         for single, run in self._singles:
+            if not run.tenant:  # nobody's history: the journal does not have it
+                self._unit.changes.bodies[single.seq] = run.bodies[single.position] or b""
+                self._unit.put(single)
+                continue
             row, position = places[id(run)]
             single.start, single.position = row.start, position + single.position
             row.last_seq = max(row.last_seq or 0, single.seq)

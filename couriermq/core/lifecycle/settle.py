@@ -202,8 +202,8 @@ class Desk:
         for group, count in unlocked.items():
             yield from refresh_group(self._unit, self._queue, group, leased=-count)
         delivered, self._delivered = self._delivered, []
-        for origin in delivered:
-            yield from end_delivered(self._unit, self._queues, origin, now=self._now, principal=self._principal)
+        if delivered:
+            yield from end_delivered(self._unit, self._queues, delivered, now=self._now, principal=self._principal)
 
     def _find(self, seq: int) -> tuple[Pack | None, Single | None]:
         single = self._singles.get(seq)

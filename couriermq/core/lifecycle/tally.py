@@ -9,12 +9,16 @@ Figures = tuple[int, int, int, int, int, int, int]
 
 
 class Tally:
-    """`next_due` is no later than the next thing that time does to the queue."""
+    """`next_due` is no later than the next thing that time does to the queue.
 
-    __slots__ = ("acked", "bytes", "counts", "dead", "key", "next_due", "oldest_at", "sent")
+    A partial tally has what one of several writers has added, and may be negative: only the sum of all is exact.
+    """
 
-    def __init__(self, key: int, *, next_due: int = NEVER) -> None:
+    __slots__ = ("acked", "bytes", "counts", "dead", "is_partial", "key", "next_due", "oldest_at", "sent")
+
+    def __init__(self, key: int, *, next_due: int = NEVER, is_partial: bool = False) -> None:
         self.key = key
+        self.is_partial = is_partial
         self.counts = [0, 0, 0]  # by State
         self.bytes = self.sent = self.acked = self.dead = 0
         self.next_due = next_due
@@ -37,6 +41,10 @@ class Tally:
     @property
     def total(self) -> int:
         return sum(self.counts)
+
+    def may_have(self, *states: int) -> bool:
+        """Whether the queue can have messages of these states, or of any."""
+        return self.is_partial or any(self.counts[state] for state in states or (0, 1, 2))
 
     @property
     def counters(self) -> Counters:

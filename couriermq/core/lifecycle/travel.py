@@ -11,7 +11,7 @@ import msgspec
 
 from couriermq.core.lifecycle.fifo import refresh_group
 from couriermq.core.lifecycle.members import extract_each, find_each
-from couriermq.core.lifecycle.needs import Content, Deciding, Dedup, Found, Ready
+from couriermq.core.lifecycle.needs import Content, Deciding, Dedup, Exclusive, Found, Ready
 from couriermq.core.lifecycle.rows import Contents, Single
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.limits import COMMIT_BYTES, Room
@@ -35,6 +35,7 @@ def travellers(unit: Unit, key: int, *, limit: int) -> Deciding[list[Traveller]]
 
 def arrive(unit: Unit, queue: Queue, arrivals: Sequence[Traveller], *, now: int) -> Deciding[None]:
     """Put travellers into their queue, each once however often it comes. Nothing happens to them: no event, no turn."""
+    yield Exclusive([queue.key])
     names = [(-queue.key, f"arrived:{seq}:{single.turn}") for seq, single, _ in arrivals]
     remembered: dict[tuple[int, str], tuple[int, int, str]] = yield Dedup(names)
     tally = unit.tally(queue.key)

@@ -7,10 +7,12 @@ import msgspec
 
 from couriermq.core.chronicle import Chronicle, Run, split_rows
 from couriermq.core.flows import Flow, flow_of
+from couriermq.core.lifecycle.needs import Deciding, Seqs, Totals
 from couriermq.core.lifecycle.rows import ROW_BYTES, ROW_EVENTS, Content, Pack, Single
 from couriermq.core.lifecycle.tally import Figures, Tally
 from couriermq.core.model import Json, Queue
 
+NO_END = 2**63
 LEASE_NO_END = 2**31
 """A lease's number has this end because receipts and rows hold it in 32 bits."""
 
@@ -76,11 +78,17 @@ class Unit:
 
     __slots__ = (
         "_before", "_find_tally", "changes", "dues", "events", "flows", "kinds", "new_contents", "next_lease",
-        "next_offset", "next_seq", "ready", "taken_bytes", "touched",
+        "next_offset", "next_seq", "ready", "seq_end", "taken_bytes", "touched",
     )  # fmt: skip
 
     def __init__(
-        self, find_tally: Callable[[int], Tally], *, next_seq: int = 1, next_offset: int = 0, next_lease: int = 1
+        self,
+        find_tally: Callable[[int], Tally],
+        *,
+        next_seq: int = 1,
+        seq_end: int = NO_END,
+        next_offset: int = 0,
+        next_lease: int = 1,
     ) -> None:
         self.changes = Changes()
         self.events = Chronicle()
@@ -89,6 +97,8 @@ class Unit:
         self.dues: list[tuple[int, int]] = []
         self.touched: dict[int, Tally] = {}
         self.next_seq = next_seq
+        self.seq_end = seq_end
+        """Seqs up to here are this unit's; without an end where nobody else gives out any."""
         self.next_offset = next_offset
         self.next_lease = next_lease
         self.taken_bytes = 0
@@ -132,6 +142,17 @@ class Unit:
     def made_ready(self, key: int, count: int = 1) -> None:
         self.ready[key] = self.ready.get(key, 0) + count
 
+    def totals(self, key: int) -> Deciding[Figures]:
+        """The exact figures of a queue; other transactions that ask for them wait until the commit."""
+        own = self.tally(key).figures
+        others: Figures = yield Totals(key)
+        return tuple(map(sum, zip(own, others, strict=True)))  # type: ignore[return-value]
+
+    def reserve_seqs(self, count: int, *, in_order: bool) -> Deciding[None]:
+        """See to it that the next seqs are there; `in_order`: after all that any node has given out before."""
+        if self.seq_end != NO_END and (in_order or self.next_seq + count > self.seq_end):
+            self.next_seq, self.seq_end = yield Seqs(count, in_order)
+
     def take_lease_no(self) -> int:
         number = self.next_lease
         self.next_lease = number % (LEASE_NO_END - 1) + 1
@@ -140,9 +161,10 @@ class Unit:
     # -- rows -------------------------------------------------------------------------------------------------
 
     def journal(self, runs: Iterable[Run]) -> list[JournalRow]:
-        """Give events their offsets and rows."""
+        """Give events their offsets and rows; what belongs to no tenant is nobody's history."""
         rows = []
-        for part in split_rows(runs, most_events=ROW_EVENTS, most_bytes=ROW_BYTES):
+        told = [run for run in runs if run.tenant]
+        for part in split_rows(told, most_events=ROW_EVENTS, most_bytes=ROW_BYTES):
             count = sum(map(len, part))
             is_private = any(run.private is not None for run in part)
             rows.append(JournalRow(self.next_offset, count, part[-1].ats[-1], part, is_private))

@@ -7,14 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
-import msgspec
-
 from couriermq.core.chronicle import packed
 from couriermq.core.events import Event
 from couriermq.core.incarnations import Identity
-from couriermq.core.model import UNENDING, Kind, Queue
+from couriermq.core.lanes import LANE_SIZE
+from couriermq.core.model import UNENDING
 from couriermq.storage.base import CannotOpen
-from couriermq.storage.checking import commit_finding
+from couriermq.storage.checking import (
+    JournalCheck,
+    PackCheck,
+    added_up,
+    body_findings,
+    claim_findings,
+    fifo_keys,
+    group_findings,
+    quarantine_findings,
+    tally_findings,
+)
+from couriermq.storage.contents import is_intact
 from couriermq.storage.sqlite.checksums import checksum, damaged_rows, register
 from couriermq.storage.sqlite.connection import (
     DATABASE,
@@ -38,7 +48,7 @@ Progress = Callable[[int, int], None]
 """Called with (pages done, pages in all)."""
 
 PAGES = 2_000
-MOST_FINDINGS = 20
+NO_END = 2**62
 RESTORED = "the data was restored from a backup"
 
 
@@ -95,35 +105,21 @@ def _checksums(db: sqlite3.Connection) -> list[str]:
 
 
 def _tallies(db: sqlite3.Connection) -> list[str]:
-    counted: dict[int, list[int]] = {}
-    for query in (
-        "SELECT queue, sum(state = 1), sum(state = 0), sum(state = 2), sum(size) FROM message GROUP BY queue",
-        "SELECT queue, sum((state = 1) * remaining), sum((state = 0) * remaining), sum((state = 2) * remaining),"
-        " sum(bytes) FROM pack GROUP BY queue",
-    ):
-        for queue, *figures in db.execute(query):
-            known = counted.get(queue, [0, 0, 0, 0])
-            counted[queue] = [one + other for one, other in zip(known, figures, strict=True)]
-    stored = {
-        queue: figures for queue, *figures in db.execute("SELECT queue, ready, delayed, leased, bytes FROM tally")
-    }
-    none = [0, 0, 0, 0]
-    return [
-        f"queue {key} counts {stored.get(key, none)} (ready, delayed, leased, bytes) but holds {counted.get(key, none)}"
-        for key in sorted(counted.keys() | stored.keys())
-        if stored.get(key, none) != counted.get(key, none)
-    ]
+    counted = added_up(
+        db.execute(
+            "SELECT queue, sum(state = 1), sum(state = 0), sum(state = 2), sum(size) FROM message GROUP BY queue"
+            " UNION ALL SELECT queue, sum((state = 1) * remaining), sum((state = 0) * remaining),"
+            " sum((state = 2) * remaining), sum(bytes) FROM pack GROUP BY queue"
+        )
+    )
+    return tally_findings(added_up(db.execute("SELECT queue, ready, delayed, leased, bytes FROM tally")), counted)
 
 
 def _packs(db: sqlite3.Connection) -> list[str]:
-    """Packs that do not add up, or that overlap: a seq would then lead to the wrong one."""
-    findings, end = [], 0
+    check = PackCheck()
     for row in db.execute("SELECT * FROM pack ORDER BY last"):
-        pack = to_pack(row)
-        if len(pack.indexes()) != pack.remaining or not pack.remaining or pack.first <= end:
-            findings.append(f"the pack of messages {pack.first} to {pack.last} does not add up")
-        end = pack.last
-    return findings[:MOST_FINDINGS]
+        check.add(to_pack(row))
+    return check.findings
 
 
 def _bodies(db: sqlite3.Connection) -> list[str]:
@@ -142,12 +138,8 @@ def _bodies(db: sqlite3.Connection) -> list[str]:
         "SELECT count(*) FROM payload LEFT JOIN message USING (seq)"
         " WHERE message.seq IS NULL OR message.start IS NOT NULL"
     ).fetchone()
-    damaged = sum(
-        type(body) is not bytes or crc32(body) != crc for body, crc in db.execute("SELECT body, crc FROM payload")
-    )
-    findings = [f"{missing} messages have lost their bodies"] if missing else []
-    findings += [f"the bodies of {damaged} messages are damaged"] if damaged else []
-    return findings + ([f"{orphaned} bodies belong to no message"] if orphaned else [])
+    damaged = sum(not is_intact(body, crc) for body, crc in db.execute("SELECT body, crc FROM payload"))
+    return body_findings(missing=missing, damaged=damaged, orphaned=orphaned)
 
 
 def _groups(db: sqlite3.Connection) -> list[str]:
@@ -159,15 +151,8 @@ def _groups(db: sqlite3.Connection) -> list[str]:
         ) AS real USING (queue, grp) WHERE real.head IS NOT fifo.head OR real.leased IS NOT fifo.leased
         """
     ).fetchone()
-    missing = sum(_missing_groups(db, key) for key in _fifo_keys(db))
-    return [f"{wrong + missing} FIFO groups do not agree with their messages"] if wrong or missing else []
-
-
-def _fifo_keys(db: sqlite3.Connection) -> list[int]:
-    """The keys of FIFO queues, those included that were deleted and not yet swept away."""
     documents = db.execute("SELECT document FROM record WHERE kind IN ('queue', 'doomed')")
-    queues = (msgspec.msgpack.decode(document, type=Queue) for (document,) in documents)
-    return [queue.key for queue in queues if queue.kind is Kind.FIFO]
+    return group_findings(wrong + sum(_missing_groups(db, key) for key in fifo_keys(one for (one,) in documents)))
 
 
 def _missing_groups(db: sqlite3.Connection, key: int) -> int:
@@ -183,44 +168,28 @@ def _missing_groups(db: sqlite3.Connection, key: int) -> int:
 
 
 def _claims(db: sqlite3.Connection) -> list[str]:
-    """A message that is leased without end and belongs to no claim would never come back."""
-    held: set[int] = set()
-    for (blob,) in db.execute("SELECT seqs FROM claim_part"):
-        held.update(msgspec.msgpack.decode(blob, type=list[int]))
-    leased = {seq for (seq,) in db.execute("SELECT seq FROM message WHERE state = 2 AND due_at = ?", (UNENDING,))}
-    for row in db.execute("SELECT * FROM pack WHERE state = 2 AND due_at = ?", (UNENDING,)):
-        pack = to_pack(row)
-        leased.update(pack.first + index for index in pack.indexes())
-    lost = len(leased - held)
-    return [f"{lost} messages are held by a claim that is not there"] if lost else []
+    parts = (part for (part,) in db.execute("SELECT seqs FROM claim_part"))
+    seqs = (seq for (seq,) in db.execute("SELECT seq FROM message WHERE state = 2 AND due_at = ?", (UNENDING,)))
+    packs = map(to_pack, db.execute("SELECT * FROM pack WHERE state = 2 AND due_at = ?", (UNENDING,)))
+    return claim_findings(parts, seqs, packs)
 
 
 def _journal(db: sqlite3.Connection) -> list[str]:
-    """Rows that are damaged, those in which messages still wait included, and gaps in what readers see."""
     kept = db.execute(Q.read_meta, (OLDEST,)).fetchone()
-    oldest = int(kept[0]) if kept else -1
     identity = read_identity(db)
-    jumps = {} if identity is None else {jump.end: jump.first for jump in identity.jumps}
-    expected, findings = None, []
-    columns = "start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, events"
-    for row in db.execute(f"SELECT {columns} FROM journal ORDER BY start"):  # noqa: S608 - ours
-        start, count, blob = row[0], row[1], row[-1]
-        visible = start >= oldest
-        if is_sound(row):
-            wrong = commit_finding(expected if visible else None, start, count, blob)
-        else:
-            wrong, count = f"the journal is damaged at offset {start}", 0
-        if wrong:
-            findings.append(wrong)
-        end = start + count
-        expected = jumps.get(end, end) if visible and count else None
-    return findings[:MOST_FINDINGS]
+    jumps = () if identity is None else identity.jumps
+    check = JournalCheck({0: int(kept[0]) if kept else 0}, jumps)
+    for row in db.execute(Q.journal_from, (0, -1)):
+        check.add(row[0], row[1], row[-1], is_sound=is_sound(row))
+    others = {lane: oldest for lane, oldest, _ in db.execute(Q.other_spans, {"size": LANE_SIZE})}
+    other_check = JournalCheck(others, jumps)
+    for row in db.execute(Q.other_from, (0, NO_END, -1)):
+        other_check.add(row[0], row[1], row[-1], is_sound=is_sound(row))
+    return [*check.findings, *other_check.findings]
 
 
 def _quarantine(db: sqlite3.Connection) -> list[str]:
-    """Messages that the server has set aside."""
-    found = db.execute("SELECT queue, sum(count) FROM quarantine GROUP BY queue ORDER BY queue")
-    return [f"{count} messages of queue {queue} were damaged and are set aside" for queue, count in found]
+    return quarantine_findings(db.execute("SELECT queue, sum(count) FROM quarantine GROUP BY queue ORDER BY queue"))
 
 
 def backup(directory: Path, target: Path, progress: Progress | None = None) -> None:

@@ -11,6 +11,8 @@ from zlib import crc32
 
 import msgspec
 
+from couriermq.storage.contents import Damaged
+
 _encode = msgspec.msgpack.Encoder().encode
 
 COLUMNS = {
@@ -34,33 +36,6 @@ COLUMNS = {
     "meta": "name, value",
 }
 """The columns that the checksum of a table's rows is made of, in this order."""
-
-
-class Damaged(Exception):
-    """Stored bytes are not those that were written.
-
-    Messages of a journal row (`start`), those of a row of `pack` or `message` (`table`, `key`) and one with a body of
-    its own (`seq`) can be set aside.
-    """
-
-    def __init__(
-        self,
-        what: str | None = None,
-        *,
-        start: int | None = None,
-        seq: int | None = None,
-        table: str | None = None,
-        key: int | None = None,
-    ) -> None:
-        if what is None and start is not None:
-            what = f"the journal's row at offset {start}"
-        elif what is None and seq is not None:
-            what = f"the body of message {seq}"
-        super().__init__(f"{what or f'row {key} of table {table}'} is damaged")
-        self.start = start
-        self.seq = seq
-        self.table = table
-        self.key = key
 
 
 def checksum(values: Iterable[Any]) -> int:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from couriermq.storage.group_commit import GroupCommit
+from couriermq.storage.group_commit import Collector
 from couriermq.storage.sqlite.log import PAGE_BYTES
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class Disk:
     if TYPE_CHECKING:
         path: Path
         _db: sqlite3.Connection
-        _commit: GroupCommit
+        _commit: Collector
         _min_free_bytes: int
 
     _commits_seen = -1

@@ -8,15 +8,17 @@ from zlib import crc32
 import msgspec
 
 from couriermq.core.chronicle import blanked
+from couriermq.core.lanes import LANE_SIZE, first_of_lane, lane_of
 from couriermq.core.lifecycle.needs import Named
-from couriermq.core.lifecycle.rows import Pack, Single, encode, single_of
+from couriermq.core.lifecycle.rows import Pack, Single, encode
 from couriermq.storage.base import CannotOpen
-from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note
+from couriermq.storage.contents import Damaged
+from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note, dumped, dumped_pack
 from couriermq.storage.sqlite import facts
 from couriermq.storage.sqlite.checksums import COLUMNS, checksum
 from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, migrations, prepare
 from couriermq.storage.sqlite.contents import is_sound, load_contents
-from couriermq.storage.sqlite.identity import IDENTITY, MARK
+from couriermq.storage.sqlite.identity import IDENTITY, MARK, NEXT, next_numbers
 from couriermq.storage.sqlite.mark import forget_mark
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import single_values, to_pack, to_single
@@ -74,16 +76,24 @@ class SqliteDump:
         if MARK in meta:
             raise CannotOpen("the source was restored and not started since; start a server on it once")
         newest = self._one("SELECT max(coalesce((SELECT max(seq) FROM message), 0), coalesce(max(last), 0)) FROM pack")
-        known = self._db.execute("SELECT next_seq FROM journal ORDER BY start DESC LIMIT 1").fetchone() or (1,)
-        next_key = int(meta.get("next_key", 1))
-        following = max(newest + 1, known[0])
-        identity: bytes | None = meta.get(IDENTITY)
-        return Facts(seal_key=bytes(meta["seal_key"]), next_key=next_key, next_seq=following, identity=identity)
+        offset, known_seq, known_lease = next_numbers(self._db) or (0, 1, 1)
+        rows = self._db.execute("SELECT max(start + count), max(next_seq), max(next_lease) FROM journal").fetchone()
+        if rows[0] is not None:
+            offset, known_seq, known_lease = rows
+        return Facts(
+            seal_key=bytes(meta["seal_key"]),
+            next_key=int(meta.get("next_key", 1)),
+            next_seq=max(newest + 1, known_seq),
+            next_lease=known_lease,
+            next_offset=offset,
+            identity=meta.get(IDENTITY),
+        )
 
     async def counts(self) -> tuple[int, int]:
         messages = self._one("SELECT (SELECT count(*) FROM message) + coalesce(sum(remaining), 0) FROM pack")
-        events = self._one("SELECT coalesce(sum(count), 0) FROM journal WHERE start >= ?", await self.oldest_offset())
-        return messages, events
+        oldest, _ = (await self.spans()).get(0, (0, 0))
+        events = self._one("SELECT coalesce(sum(count), 0) FROM journal WHERE start >= ?", oldest)
+        return messages, events + self._one("SELECT coalesce(sum(count), 0) FROM other_lane")
 
     async def messages(self, after: str) -> AsyncIterator[Batch]:
         """Packs first, then singles; what a server changes meanwhile, the journal tells."""
@@ -106,14 +116,12 @@ class SqliteDump:
         return [message for message in self._dumped(found.packs, found.singles) if message.seq in wanted]
 
     def _dumped(self, packs: Iterable[Pack], singles: Iterable[Single]) -> list[DumpedMessage]:
-        dumped = []
-        for pack in packs:
-            contents = load_contents(self._db, [pack], [])
-            taken = [single_of(pack, index, contents) for index in pack.indexes()]
-            dumped += [_dump(single, contents.body_of(single)) for single in taken]
-        for single in singles:
-            dumped.append(_dump(single, load_contents(self._db, [], [single]).body_of(single)))
-        return dumped
+        try:
+            found = [message for pack in packs for message in dumped_pack(pack, load_contents(self._db, [pack], []))]
+            found += [dumped(single, load_contents(self._db, [], [single]).body_of(single)) for single in singles]
+        except Damaged as error:
+            raise CannotOpen(f"{error}; run `courier doctor`") from error
+        return found
 
     async def delayed_until(self, at: int) -> list[int]:
         seqs = [seq for (seq,) in self._db.execute("SELECT seq FROM message WHERE state = 0 AND due_at <= ?", (at,))]
@@ -122,8 +130,16 @@ class SqliteDump:
             seqs += [pack.first + index for index in pack.indexes()]
         return seqs
 
+    async def spans(self) -> dict[int, tuple[int, int]]:
+        oldest, following = self._db.execute("SELECT min(start), max(start + count) FROM journal").fetchone()
+        kept = self._db.execute(Q.read_meta, (OLDEST,)).fetchone()
+        spans = {} if following is None else {0: (int(kept[0]) if kept else oldest, following)}
+        others = self._db.execute(Q.other_spans, {"size": LANE_SIZE})
+        return spans | {lane: (oldest, following) for lane, oldest, following in others}
+
     async def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]:
-        while found := self._db.execute(Q.journal_from, (start, COMMITS)).fetchall():
+        end = first_of_lane(lane_of(start) + 1)
+        while found := self._rows_from(start, end):
             if not all(map(is_sound, found)):
                 raise CannotOpen(f"the journal is damaged behind offset {start}; run `courier doctor`")
             yield [
@@ -132,12 +148,10 @@ class SqliteDump:
             ]
             start = found[-1][0] + 1
 
-    async def oldest_offset(self) -> int:
-        kept = self._db.execute(Q.read_meta, (OLDEST,)).fetchone()
-        return int(kept[0]) if kept else self._one("SELECT min(start) FROM journal")
-
-    async def next_offset(self) -> int:
-        return self._one("SELECT max(start + count) FROM journal")
+    def _rows_from(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        if lane_of(start):
+            return self._db.execute(Q.other_from, (start, end, COMMITS)).fetchall()
+        return self._db.execute(Q.journal_from, (start, COMMITS)).fetchall()
 
     async def rows(self, table: str) -> list[tuple[Any, ...]]:
         return self._db.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}").fetchall()  # noqa: S608 - ours
@@ -168,12 +182,17 @@ class SqliteDump:
         self._db.executemany(Q.insert_payload, bodies)
         self._db.execute("COMMIT")
 
-    async def put_journal(self, commits: Sequence[DumpedCommit], *, next_seq: int) -> None:
+    async def put_journal(self, commits: Sequence[DumpedCommit]) -> None:
         rows: list[tuple[Any, ...]] = []
+        others: list[tuple[Any, ...]] = []
         for c in commits:
-            head = (c.start, c.count, c.at, next_seq, 0, 0, None, None, crc32(c.events))
-            rows.append((*head, checksum(head), c.events))
+            head = (c.start, c.count, c.at, 1, 1, 0, None, None, crc32(c.events))
+            if lane_of(c.start):
+                others.append((c.start, c.count, c.at, head[-1], checksum(head), c.events))
+            else:
+                rows.append((*head, checksum(head), c.events))
         self._many(Q.insert_journal.replace("INSERT", "INSERT OR REPLACE", 1), rows)
+        self._many(Q.put_other, others)
 
     async def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         columns = TABLES[table]
@@ -190,26 +209,24 @@ class SqliteDump:
         if facts.identity is not None:
             meta.append((IDENTITY, facts.identity))
         self._many(Q.put_meta, meta)
-        self._db.execute(Q.set_next_seq, (facts.next_seq,))
+        changed = self._db.execute(Q.set_next_numbers, (facts.next_seq, facts.next_lease))
+        if not changed.rowcount:  # rows of the first lane keep the numbers to go on with
+            numbers = (facts.next_offset, facts.next_seq, facts.next_lease)
+            self._db.execute(Q.put_meta, (NEXT, msgspec.msgpack.encode(numbers)))
 
     async def erase_messages(self) -> None:
-        self._db.executescript("DELETE FROM message; DELETE FROM payload; DELETE FROM journal;")
+        self._db.executescript("DELETE FROM message; DELETE FROM payload; DELETE FROM journal; DELETE FROM other_lane;")
 
     async def trim_journal(self, *, before: int) -> None:
-        self._db.execute("DELETE FROM journal WHERE start < ?", (before,))
+        lane = lane_of(before)
+        table = "other_lane" if lane else "journal"
+        where = (first_of_lane(lane), before)
+        self._db.execute(f"DELETE FROM {table} WHERE start >= ? AND start < ?", where)  # noqa: S608 - ours
 
     def _many(self, sql: str, values: Sequence[tuple[Any, ...]]) -> None:
         self._db.execute("BEGIN")
         self._db.executemany(sql, values)
         self._db.execute("COMMIT")
-
-
-def _dump(s: Single, body: bytes) -> DumpedMessage:
-    attributes = msgspec.msgpack.decode(s.attributes) if s.attributes else {}
-    return DumpedMessage(
-        s.seq, s.queue, s.state, s.due_at, s.attempts, s.lease_no, s.entered_at, s.discard_at, s.sent_at, s.delay_ms,
-        bool(s.given), s.id, s.content_type, attributes, s.group, s.trace, s.origin, s.death, body, s.turn,
-    )  # fmt: skip
 
 
 def _single(m: DumpedMessage) -> Single:

@@ -7,17 +7,14 @@ from collections.abc import Callable, Sequence
 from types import GeneratorType
 from typing import Any
 
-import msgspec
-
 from couriermq.core.errors import CourierError, Unavailable
 from couriermq.core.flows import Flows
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.storage.base import Signals
-from couriermq.storage.group_commit import LATER, Turn
+from couriermq.storage.contents import Cache, Damaged
+from couriermq.storage.group_commit import Order, Turn, decide_all
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.sqlite.changes import write
-from couriermq.storage.sqlite.checksums import Damaged
-from couriermq.storage.sqlite.contents import Cache
 from couriermq.storage.sqlite.facts import Facts
 from couriermq.storage.sqlite.ledger import Ledger
 from couriermq.storage.sqlite.log import Log
@@ -27,24 +24,6 @@ MOST_DAMAGED = 1_000
 """Rows that one order sets aside before it gives up."""
 
 log = logging.getLogger(__name__)
-
-Work = Callable[[Unit], Any]
-"""An order: returns a decision, or does what no decision is needed for and returns its result."""
-
-
-SEND = "send"
-"""The first part of the key of orders that send."""
-
-
-class Joint(msgspec.Struct, gc=False):
-    """An order that is decided together with the others of its `key` in the same commit."""
-
-    key: tuple[str, int]
-    decide: Callable[[Unit, list[Any]], Any]
-    """Takes the orders of all; a result for each."""
-    order: Any
-    count: int
-    size: int = 0
 
 
 class Engine:
@@ -74,17 +53,18 @@ class Engine:
         self._kinds: Counter[str] = Counter()
         self._flows: list[Flows] = []
 
-    def commit(self, orders: Sequence[Work | Joint], turn: Turn) -> tuple[list[object], bool]:
+    def commit(self, orders: Sequence[Order], turn: Turn) -> tuple[list[object], bool]:
         db, unit = self._db, self._ledger.unit()
         before = db.total_changes
         try:
             db.execute("BEGIN IMMEDIATE")
-            results = self._take(unit, orders, turn)
+            results = self.decide(unit, decide_all(unit, orders, turn))
             unit.finish()
             write(db, unit)
             if tallies := unit.changed_tallies():
                 db.executemany(Q.put_tally, tallies)
             db.execute("COMMIT")
+            self._keep_contents(unit)
         except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")
@@ -94,7 +74,7 @@ class Engine:
         self._keep(unit)
         return results, db.total_changes != before
 
-    def commit_alone(self, order: Work | Joint) -> tuple[object, bool]:
+    def commit_alone(self, order: Order) -> tuple[object, bool]:
         try:
             results, has_written = self._commit_undamaged(order)
         except (CourierError, Unavailable) as error:
@@ -106,7 +86,7 @@ class Engine:
             return error, False
         return results[0], has_written
 
-    def _commit_undamaged(self, order: Work | Joint) -> tuple[list[object], bool]:
+    def _commit_undamaged(self, order: Order) -> tuple[list[object], bool]:
         """Carry out an order; messages that turn out to be damaged on the way are set aside first."""
         for _ in range(MOST_DAMAGED):
             try:
@@ -129,34 +109,6 @@ class Engine:
         self.metrics.quarantined += count  # type: ignore[operator]
         return True
 
-    def _take(self, unit: Unit, orders: Sequence[Work | Joint], turn: Turn) -> list[object]:
-        """The results of as many orders as fit into one turn; joint ones are decided last, sends before others."""
-        results: list[object] = []
-        groups: dict[tuple[str, int], list[tuple[int, Joint]]] = {}
-        count = size = 0
-        for order in orders:
-            if isinstance(order, Joint):
-                groups.setdefault(order.key, []).append((len(results), order))
-                results.append(LATER)
-                count += order.count
-                size += order.size
-            else:
-                results.append(self.decide(unit, order(unit)))
-            if turn.is_over(events=count + len(unit.events), size=size + unit.taken_bytes):
-                break
-        for _, members in sorted(groups.items(), key=_rank):
-            decision = members[0][1].decide(unit, [joint.order for _, joint in members])
-            for (index, _), result in zip(members, self.decide(unit, decision), strict=True):
-                results[index] = result
-            for start, content in unit.new_contents.items():
-                self.cache.put(start, content)  # receivers of the same commit may want them
-            unit.new_contents.clear()
-        return results
-
-    def rank(self, order: Work | Joint) -> int:
-        """In which order orders of one commit happen: sends first, so that receivers find what they bring."""
-        return 0 if isinstance(order, Joint) and order.key[0] == SEND else 1
-
     def decide(self, unit: Unit, decision: Any) -> Any:
         """Answer what a decision needs until it has its outcome; anything else is an outcome already."""
         if not isinstance(decision, GeneratorType):
@@ -166,9 +118,15 @@ class Engine:
             need = next(decision)
             while True:
                 write(self._db, unit)
+                self._keep_contents(unit)  # receivers of the same commit may want them
                 need = decision.send(load(need))
         except StopIteration as end:
             return end.value
+
+    def _keep_contents(self, unit: Unit) -> None:
+        for start, content in unit.new_contents.items():
+            self.cache.put(start, content)
+        unit.new_contents.clear()
 
     def flush(self, unit: Unit) -> None:
         write(self._db, unit)
@@ -218,10 +176,6 @@ class Engine:
         except (sqlite3.Error, OSError) as error:
             log.error("the log cannot be copied into the database: %s", error)
             self._log.check(error)
-
-
-def _rank(group: tuple[tuple[str, int], list[tuple[int, Joint]]]) -> int:
-    return 0 if group[0][0] == SEND else 1
 
 
 def _reason(error: sqlite3.Error) -> str:

@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from couriermq.core.lifecycle import needs
-from couriermq.core.lifecycle.needs import Found
+from couriermq.core.lifecycle.needs import Found, jobs_of
 from couriermq.core.lifecycle.rows import Contents, Pack, Single
-from couriermq.core.lifecycle.tally import NEVER
+from couriermq.core.lifecycle.tally import NEVER, Figures
 from couriermq.core.model import Job, Publication, State
-from couriermq.storage.sqlite.checksums import Damaged, sound
-from couriermq.storage.sqlite.contents import Cache, load_contents
+from couriermq.storage.contents import Cache, Damaged
+from couriermq.storage.sqlite.checksums import sound
+from couriermq.storage.sqlite.contents import load_contents
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import Row, to_pack, to_single
 
@@ -119,13 +120,20 @@ class Facts:
         oldest = [self._one(Q.oldest_pack, key), self._one(Q.oldest_single, key)]
         return _least(ends), self._one(Q.next_own_end, key), _least(oldest)
 
+    def exclusive(self, need: needs.Exclusive) -> None:
+        """Nobody else is there to change anything."""
+
+    def totals(self, need: needs.Totals) -> Figures:
+        """The tally of the one writer has it all."""
+        return 0, 0, 0, 0, 0, 0, 0
+
     def pointing_to(self, need: needs.PointingTo) -> Found:
         packs = self._execute(Q.packs_of_row, (need.start,))
         singles = self._execute(Q.singles_of_row, (need.start, need.seq))
         return Found([to_pack(row) for row in packs], [to_single(row) for row in singles])
 
-    def has_copies(self, need: needs.HasCopies) -> bool:
-        return self._execute(Q.has_copies, (need.origin,)).fetchone() is not None
+    def copied(self, need: needs.Copied) -> set[int]:
+        return {origin for origin in need.origins if self._execute(Q.has_copies, (origin,)).fetchone() is not None}
 
     def dedup(self, need: needs.Dedup) -> dict[tuple[int, str], tuple[int, int, str]]:
         found = ((key, self._execute(Q.read_dedup, key).fetchone()) for key in need.keys)
@@ -171,6 +179,21 @@ class Facts:
         first, seqs = sound(f"claim {number} of job {job}", part)
         return job, number, fate, (first, _seqs(seqs))
 
+    def claim_part(self, need: needs.ClaimPart) -> tuple[int, list[int]] | None:
+        row = self._execute(Q.claim_part, (need.queue, need.job, need.number, need.position)).fetchone()
+        if row is None:
+            return None
+        first, count, seqs = sound(f"claim {need.number} of job {need.job}", row)
+        return (first, _seqs(seqs)) if first + count > need.position else None
+
+    def decided_queues(self, need: needs.DecidedQueues) -> list[int]:
+        return [key for (key,) in self._execute(Q.decided_queues)]
+
+    def jobs_of(self, need: needs.JobsOf) -> list[Job]:
+        jobs = self._execute(Q.read_jobs, (need.queue,)).fetchall()
+        claims = self._execute(Q.held_claims, (need.queue,)).fetchall()
+        return jobs_of([sound("a job", row) for row in jobs], [sound("a claim", row) for row in claims])
+
     def publication_of(self, need: needs.PublicationOf) -> Publication | None:
         row = self._execute(Q.read_publication, (need.target, need.series)).fetchone()
         if row is None:
@@ -185,6 +208,23 @@ class Facts:
         if not all(is_sound for _, _, is_sound in chunks):
             raise Damaged(f"stage {need.name}")
         return sum(count for count, _, _ in chunks), set().union(*(_keys(blob) for _, blob, _ in chunks))
+
+    def next_chunk(self, need: needs.NextChunk) -> needs.StagedChunk | None:
+        row = self._execute(Q.next_chunk, (need.target, need.name)).fetchone()
+        if row is None:
+            return None
+        part, number, count, parcels, is_sound = row
+        return needs.StagedChunk(part, number, count, parcels if is_sound else None)
+
+    def next_landing(self, need: needs.NextLanding) -> Row | None:
+        row = self._execute(Q.next_landing).fetchone()
+        return sound("a publication that is on its way", row) if row else None
+
+    def staged_for(self, need: needs.StagedFor) -> list[Row]:
+        return self._execute(Q.staged, (msgspec.json.encode(need.targets).decode(),)).fetchall()
+
+    def old_stages(self, need: needs.OldStages) -> bool:
+        return bool(self._one(Q.old_stages, need.staged_until, need.published_until))
 
     def _one(self, query: str, *values: object) -> int | None:
         found: int | None = self._execute(query, values).fetchone()[0]
@@ -218,8 +258,10 @@ _LOADERS: dict[type, Callable[[Facts, Any], Any]] = {
     needs.Given: Facts.given,
     needs.Content: Facts.content,
     needs.NextDue: Facts.next_due,
+    needs.Exclusive: Facts.exclusive,
+    needs.Totals: Facts.totals,
     needs.PointingTo: Facts.pointing_to,
-    needs.HasCopies: Facts.has_copies,
+    needs.Copied: Facts.copied,
     needs.Dedup: Facts.dedup,
     needs.FreeGroups: Facts.free_groups,
     needs.InGroup: Facts.in_group,
@@ -228,6 +270,13 @@ _LOADERS: dict[type, Callable[[Facts, Any], Any]] = {
     needs.ClaimOf: Facts.claim_of,
     needs.LastClaim: Facts.last_claim,
     needs.DecidedClaim: Facts.decided_claim,
+    needs.ClaimPart: Facts.claim_part,
+    needs.DecidedQueues: Facts.decided_queues,
+    needs.JobsOf: Facts.jobs_of,
     needs.PublicationOf: Facts.publication_of,
     needs.StageOf: Facts.stage_of,
+    needs.NextChunk: Facts.next_chunk,
+    needs.NextLanding: Facts.next_landing,
+    needs.StagedFor: Facts.staged_for,
+    needs.OldStages: Facts.old_stages,
 }

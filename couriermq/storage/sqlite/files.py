@@ -18,7 +18,7 @@ from couriermq.storage.sqlite import care, trim
 from couriermq.storage.sqlite.checksums import sound
 from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, sync_directory
 from couriermq.storage.sqlite.identity import mark as mark_for_new_incarnation
-from couriermq.storage.sqlite.identity import open_identity
+from couriermq.storage.sqlite.identity import next_numbers, open_identity
 from couriermq.storage.sqlite.ledger import Ledger
 from couriermq.storage.sqlite.log import Log
 from couriermq.storage.sqlite.loss import Loss, find_loss, log_is_missing
@@ -118,6 +118,9 @@ class Files:
         if ends:
             oldest, ledger.next_offset, ledger.next_seq, ledger.next_lease = sound("the end of the journal", ends)
             self._oldest_offset = oldest
+        elif numbers := next_numbers(self._db):
+            ledger.next_offset, ledger.next_seq, ledger.next_lease = numbers
+            self._oldest_offset = ledger.next_offset
         kept = self._db.execute(Q.read_meta, (trim.OLDEST,)).fetchone()
         if kept:
             self._oldest_offset = int(sound("the beginning of the journal", kept)[0])

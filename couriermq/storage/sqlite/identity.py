@@ -17,11 +17,13 @@ from couriermq.storage.sqlite.checksums import checksum, sound
 from couriermq.storage.sqlite.queries import Q
 
 IDENTITY = "identity"
+NEXT = "next_numbers"
 MARK = "new_incarnation"
 """Its value is the reason why the next open begins a new incarnation."""
 STORE_DIGITS = 24
 
 _decode = msgspec.msgpack.Decoder(Identity).decode
+_numbers = msgspec.msgpack.Decoder(tuple[int, int, int]).decode
 log = logging.getLogger(__name__)
 
 
@@ -37,6 +39,12 @@ def mark(db: sqlite3.Connection, reason: str) -> None:
 def read(db: sqlite3.Connection) -> Identity | None:
     row = db.execute(Q.read_meta, (IDENTITY,)).fetchone()
     return _decode(sound("the identity of the store", row)[0]) if row else None
+
+
+def next_numbers(db: sqlite3.Connection) -> tuple[int, int, int] | None:
+    """The offset, seq and number of a lease that a store goes on with whose journal came without rows of its lane."""
+    kept = db.execute(Q.read_meta, (NEXT,)).fetchone()
+    return None if kept is None else _numbers(sound("the numbers to go on with", kept)[0])
 
 
 def open_identity(db: sqlite3.Connection, *, now: Callable[[], int]) -> Identity:
@@ -63,7 +71,10 @@ def open_identity(db: sqlite3.Connection, *, now: Callable[[], int]) -> Identity
 def _begin(db: sqlite3.Connection, identity: Identity, now: int, *, reason: str) -> Identity:
     """Jump ahead with all numbers, and end all leases but claims, which belong to a job and not to a receipt."""
     newest = db.execute(Q.counters).fetchone()
-    offset, next_seq, next_lease, newest_at = sound("the end of the journal", newest) if newest else (0, 1, 1, now)
+    if newest:
+        offset, next_seq, next_lease, newest_at = sound("the end of the journal", newest)
+    else:
+        (offset, next_seq, next_lease), newest_at = next_numbers(db) or (0, 1, 1), now
     (held,) = db.execute(Q.highest_seq).fetchone()
     counters = Counters(next_seq=max(next_seq, held + 1), seq_end=STEP, next_offsets=[offset], newest_at=newest_at)
     tag = int.from_bytes(fresh_key()[:8], "big")

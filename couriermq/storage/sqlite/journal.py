@@ -1,21 +1,22 @@
 """The journal as its readers see it."""
 
 import asyncio
-import logging
 import sqlite3
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from couriermq.core.chronicle import Commit, blanked, damaged_commits, entries_of
+from couriermq.core.chronicle import Commit, blanked, entries_of
 from couriermq.core.errors import OffsetGone, Unavailable
 from couriermq.core.events import Entry
 from couriermq.core.incarnations import Identity
 from couriermq.core.jumps import Jump, skip, stretches
+from couriermq.core.lanes import LANE_SIZE, first_of_lane, is_other, lane_of
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.limits import COMMIT_BYTES
 from couriermq.storage.base import ShardLog, Span
-from couriermq.storage.group_commit import GroupCommit
+from couriermq.storage.contents import Holes
+from couriermq.storage.group_commit import Collector
 from couriermq.storage.sqlite import trim
 from couriermq.storage.sqlite.contents import is_sound
 from couriermq.storage.sqlite.engine import Engine
@@ -23,11 +24,6 @@ from couriermq.storage.sqlite.queries import Q
 
 if TYPE_CHECKING:
     import threading
-
-MOST_HOLES = 100_000
-"""Damaged offsets that are counted."""
-
-log = logging.getLogger(__name__)
 
 
 class Journal:
@@ -37,14 +33,13 @@ class Journal:
         _db: sqlite3.Connection
         _reader: sqlite3.Connection
         _reading: threading.Lock
-        _commit: GroupCommit
+        _commit: Collector
         _engine: Engine
 
         def holds(self, duty: str) -> bool: ...
 
     _oldest_offset = 0
-    _holes: set[int]
-    """Damaged offsets that are known already."""
+    _holes: Holes
     identity: Identity
     jumps: Sequence[Jump] = ()
     _trimmed = -1
@@ -54,7 +49,22 @@ class Journal:
         return [self]
 
     async def spans(self) -> dict[int, Span]:
-        return {0: Span(oldest=self._oldest_offset, next=self._engine.durable_offset)}
+        own = lane_of(self._oldest_offset)
+        return {own: self._span_of(own), **self._others}
+
+    def _span_of(self, lane: int) -> Span:
+        if not is_other(lane):
+            return Span(oldest=self._oldest_offset, next=self._engine.durable_offset)
+        return self._others.get(lane, Span(oldest=first_of_lane(lane), next=first_of_lane(lane)))
+
+    @cached_property
+    def _others(self) -> dict[int, Span]:
+        """The lanes of a store that came from PostgreSQL; nothing is added to them."""
+        return self._find_others()
+
+    def _find_others(self) -> dict[int, Span]:
+        found = self._db.execute(Q.other_spans, {"size": LANE_SIZE})
+        return {lane: Span(oldest=oldest, next=following) for lane, oldest, following in found}
 
     async def read_events(self, *, start: int, limit: int) -> list[Entry]:
         commits = await self.read_commits(start=start, limit=limit)
@@ -62,31 +72,36 @@ class Journal:
 
     async def read_commits(self, *, start: int, limit: int) -> list[Commit]:
         """The same as they are stored; what is damaged is replaced by events that say so."""
-        if start < self._oldest_offset:
-            raise OffsetGone(start, self._oldest_offset)
-        start, durable = skip(self.jumps, start), self._engine.durable_offset
-        if start >= durable:
+        lane = lane_of(start)
+        span = self._span_of(lane)
+        if start < span.oldest:
+            raise OffsetGone(start, span.oldest)
+        start = skip(self.jumps, start)
+        if start >= span.next:
             return []
         try:
-            commits = await asyncio.to_thread(self._read_journal, start, min(limit, durable - start), durable)
+            commits = await asyncio.to_thread(self._read_journal, lane, start, min(limit, span.next - start), span.next)
         except sqlite3.DatabaseError as error:
             raise Unavailable(f"the journal cannot be read at offset {start}: {error}; run `courier doctor`") from error
         if not commits:  # trimmed in this moment
-            raise OffsetGone(start, self._oldest_offset)
+            raise OffsetGone(start, self._span_of(lane).oldest)
         return commits
 
-    def _read_journal(self, start: int, limit: int, durable: int) -> list[Commit]:
+    def _read_journal(self, lane: int, start: int, limit: int, durable: int) -> list[Commit]:
         commits: list[Commit] = []
         size, at, stop = 0, 0, start + limit
         expected = start
         with self._reading:
-            for row in self._reader.execute(Q.read_journal, {"offset": start, "durable": durable}):
+            rows = self._reader.execute(
+                Q.read_other if is_other(lane) else Q.read_journal, {"offset": start, "durable": durable}
+            )
+            for row in rows:
                 if not is_sound(row):
                     continue  # its end is where the next sound row begins
                 first, count, at, _, _, is_private, *_, events = row
                 if first + count <= expected:
                     continue
-                if first > expected and start < self._oldest_offset:
+                if first > expected and start < self._span_of(lane).oldest:
                     return []  # trimmed in this moment
                 if first > expected:
                     commits += self._damaged(expected, min(first, stop), at)
@@ -97,26 +112,21 @@ class Journal:
                 size += len(events)
                 if expected >= stop or size >= COMMIT_BYTES:
                     return commits
-            if start < self._oldest_offset:
+            if start < self._span_of(lane).oldest:
                 return []  # trimmed in this moment
             if not commits:
-                rows = self._reader.execute(Q.journal_before, (start,))
-                at = next((row[2] for row in rows if is_sound(row)), 0)
+                before = self._reader.execute(Q.other_before if is_other(lane) else Q.journal_before, (start,))
+                at = next((row[2] for row in before if is_sound(row)), 0)
         return commits + self._damaged(expected, stop, at)
 
     def _damaged(self, start: int, stop: int, at: int) -> list[Commit]:
-        """Offsets that cannot be read any more; told once."""
-        ranges = stretches(self.jumps, start, stop)
-        if not ranges:
-            return []
-        found = {offset for first, end in ranges for offset in range(first, end)} - self._holes
-        if found and len(self._holes) < MOST_HOLES:
-            self._holes |= found
-            self._engine.metrics.damaged_events += len(found)
-            log.error("the journal is damaged: its events from offset %d up to %d are lost", min(found), max(found) + 1)
-        return [commit for first, end in ranges for commit in damaged_commits(first, end, at=at)]
+        """Offsets that cannot be read any more."""
+        return self._holes.told(stretches(self.jumps, start, stop), self._engine.metrics, at=at)
 
     async def trim_events(self, *, before: int) -> int:
+        if is_other(lane := lane_of(before)):
+            return await self._trim_other(lane, before)
+
         def find_oldest(unit: Unit) -> int:
             found = trim.oldest_behind(self._db, before)
             oldest = self._oldest_offset if found is None else max(found, self._oldest_offset)
@@ -133,6 +143,15 @@ class Journal:
             after = await self._commit.submit(partial(self._drop_unused, after=after))
         return self._oldest_offset
 
+    async def _trim_other(self, lane: int, before: int) -> int:
+        span = self._others.get(lane)
+        if span is None:
+            return first_of_lane(lane)
+        where = {"first": first_of_lane(lane), "before": before, "next": span.next}
+        await self._commit.submit(lambda unit: self._db.execute(Q.trim_other, where) and None)
+        self._others = self._find_others()
+        return self._others[lane].oldest
+
     def _trim(self, unit: Unit, *, since: int) -> int | None:
         return trim.trim(self._db, since=since, before=self._oldest_offset)
 
@@ -146,17 +165,23 @@ class Journal:
         except sqlite3.DatabaseError as error:
             raise Unavailable(f"the journal cannot be read: {error}; run `courier doctor`") from error
         durable = self._engine.durable_offset
-        return {0: durable if found is None else min(int(found), durable)}
+        offsets = {lane_of(self._oldest_offset): durable if found is None else min(int(found), durable)}
+        for lane, span in self._others.items():
+            (found,) = self._db.execute(Q.other_offset_at, (at, span.oldest, span.next)).fetchone()
+            offsets[lane] = span.next if found is None else int(found)
+        return offsets
 
     async def offset_keeping(self, size: int, lane: int) -> int:
+        span = self._span_of(lane)
         try:
-            found = await asyncio.to_thread(self._find_offset_keeping, size)
+            found = await asyncio.to_thread(self._find_offset_keeping, size, lane, span)
         except sqlite3.DatabaseError as error:
             raise Unavailable(f"the journal cannot be read: {error}; run `courier doctor`") from error
-        return self._oldest_offset if found is None else min(found, self._engine.durable_offset)
+        return span.oldest if found is None else min(found, span.next)
 
-    def _find_offset_keeping(self, size: int) -> int | None:
+    def _find_offset_keeping(self, size: int, lane: int, span: Span) -> int | None:
+        other = Q.other_offset_keeping, (span.oldest, span.next, size)
+        first = Q.offset_keeping, {"size": size, "oldest": span.oldest}
         with self._reading:
-            where = {"size": size, "oldest": self._oldest_offset}
-            found: int | None = self._reader.execute(Q.offset_keeping, where).fetchone()[0]
+            found: int | None = self._reader.execute(*(other if is_other(lane) else first)).fetchone()[0]
         return found

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from couriermq.storage.sqlite.connection import DATABASE, connect
+from couriermq.storage.sqlite.identity import NEXT
 from couriermq.storage.sqlite.mark import NO_LOG, Position, Progress, read_mark, read_position
 
 
@@ -64,10 +65,13 @@ def _cause(mark: Progress, next_offset: int, log: Position) -> str | None:
 def _next_offset(db: sqlite3.Connection) -> int:
     try:
         row = db.execute("SELECT start + count FROM journal ORDER BY start DESC LIMIT 1").fetchone()
+        kept = None if row else db.execute("SELECT value FROM meta WHERE name = ?", (NEXT,)).fetchone()
     except sqlite3.OperationalError as error:
         if "no such table" not in str(error):
             raise
-        row = None  # the database is empty
+        row = kept = None  # the database is empty
+    if kept:
+        return msgspec.msgpack.decode(kept[0], type=tuple[int, int, int])[0]
     return int(row[0]) if row else 0
 
 

@@ -1,17 +1,5 @@
-"""The engine's SQL, by name, as it stands in queries.sql."""
+"""The engine's SQL, by name."""
 
-import re
-from importlib.resources import files
-from types import SimpleNamespace
+from couriermq.storage.queries import load_queries
 
-_NAMED = re.compile(r"^-- name: (\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
-_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
-
-
-def load() -> SimpleNamespace:
-    """Every query as an attribute."""
-    text = files(__package__).joinpath("queries.sql").read_text()
-    return SimpleNamespace(**{name: _COMMENT.sub("", sql).strip() for name, sql in _NAMED.findall(text)})
-
-
-Q = load()
+Q = load_queries(__package__)

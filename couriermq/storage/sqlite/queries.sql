@@ -199,6 +199,34 @@ SELECT max(start + count) FROM (
     SELECT start, count, sum(length(events)) OVER (ORDER BY start DESC) AS kept FROM journal WHERE start >= :oldest
 ) WHERE kept > :size;
 
+-- name: other_spans
+SELECT start / :size AS lane, min(start), max(start + count) FROM other_lane GROUP BY lane ORDER BY lane;
+
+-- name: put_other
+INSERT OR REPLACE INTO other_lane (start, count, at, crc, head, events) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: other_from
+-- As rows of the journal, here and below: the columns that are not stored have the same values in all of them.
+SELECT start, count, at, 1, 1, 0, NULL, NULL, crc, head, events
+FROM other_lane WHERE start >= ? AND start < ? ORDER BY start LIMIT ?;
+
+-- name: read_other
+SELECT start, count, at, 1, 1, 0, NULL, NULL, crc, head, events FROM other_lane
+WHERE start >= (SELECT max(start) FROM other_lane WHERE start <= :offset) AND start < :durable ORDER BY start;
+
+-- name: other_offset_at
+SELECT min(start) FROM other_lane WHERE at >= ? AND start >= ? AND start < ?;
+
+-- name: other_offset_keeping
+SELECT max(start + count) FROM (
+    SELECT start, count, sum(length(events)) OVER (ORDER BY start DESC) AS kept FROM other_lane
+    WHERE start >= ? AND start < ?
+) WHERE kept > ?;
+
+-- name: trim_other
+-- Whole rows, but for the newest of the lane.
+DELETE FROM other_lane WHERE start >= :first AND start + count <= :before AND start + count < :next;
+
 -- name: read_claim
 SELECT number, count, bytes, claimed_at, wanted, complete, fate,
        crc = crc(queue, job, number, wanted, complete, fate, count, bytes, claimed_at)
@@ -213,9 +241,6 @@ WHERE queue = ?2 AND job = ?3 AND number <= ?4 AND fate = 0;
 SELECT count, keys, crc = crc(target, name, part, chunk, count, staged_at, keys, parcels_crc)
 FROM stage WHERE target = :target AND name = :name
   AND NOT EXISTS (SELECT 1 FROM landing WHERE target = :target AND name = :name);
-
--- name: is_landing
-SELECT 1 FROM landing WHERE target = ? AND name = ?;
 
 -- name: drop_stage
 -- One that is landing is no longer anybody's to drop.
@@ -370,9 +395,9 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, crc(?1, ?2, ?3, ?4, ?5, ?6));
 SELECT first, seqs, crc = crc(queue, job, number, first, count, seqs) FROM claim_part
 WHERE queue = ? AND job = ? AND number = ? ORDER BY first LIMIT 1;
 
--- name: claim_parts
-SELECT first, seqs, crc = crc(queue, job, number, first, count, seqs) FROM claim_part
-WHERE queue = :queue AND job = :job AND number = :number AND first < :stop AND first + count > :start ORDER BY first;
+-- name: claim_part
+SELECT first, count, seqs, crc = crc(queue, job, number, first, count, seqs) FROM claim_part
+WHERE queue = ? AND job = ? AND number = ? AND first <= ? ORDER BY first DESC LIMIT 1;
 
 -- name: delete_claim_part
 DELETE FROM claim_part WHERE queue = ? AND job = ? AND number = ? AND first = ?;
@@ -387,14 +412,21 @@ DELETE FROM claim WHERE queue = ?;
 DELETE FROM job WHERE queue = ?;
 
 -- name: insert_chunk
+-- A part that is there, and a stage that is landing, stay as they are.
 INSERT OR IGNORE INTO stage (target, name, part, chunk, count, staged_at, keys, parcels, parcels_crc, crc)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, crc32(?8), crc(?1, ?2, ?3, ?4, ?5, ?6, ?7, crc32(?8)));
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, crc32(?8), crc(?1, ?2, ?3, ?4, ?5, ?6, ?7, crc32(?8))
+WHERE NOT EXISTS (SELECT 1 FROM landing WHERE target = ?1 AND name = ?2);
 
 -- name: next_chunk
-SELECT rowid, count, parcels, parcels_crc = crc32(parcels) FROM stage WHERE target = ? AND name = ? ORDER BY part, chunk LIMIT 1;
+SELECT part, chunk, count, parcels, parcels_crc = crc32(parcels) FROM stage
+WHERE target = ? AND name = ? ORDER BY part, chunk LIMIT 1;
+
+-- name: set_chunk_aside
+INSERT OR REPLACE INTO quarantine (last, queue, count, start, at)
+SELECT -rowid, 0, count, NULL, ?5 FROM stage WHERE target = ?1 AND name = ?2 AND part = ?3 AND chunk = ?4;
 
 -- name: delete_chunk
-DELETE FROM stage WHERE rowid = ?;
+DELETE FROM stage WHERE target = ? AND name = ? AND part = ? AND chunk = ?;
 
 -- name: staged
 -- Chunks that are alike in number are counted together; `head` says how many parcels each of them has.
@@ -404,8 +436,12 @@ WHERE target IN (SELECT value FROM json_each(?)) GROUP BY target, name, count, h
 -- name: forget_stages
 DELETE FROM stage WHERE rowid IN (
     SELECT stage.rowid FROM stage LEFT JOIN landing USING (target, name)
-    WHERE staged_at <= :until AND landing.id IS NULL ORDER BY staged_at LIMIT :limit
+    WHERE staged_at <= ? AND landing.id IS NULL ORDER BY staged_at LIMIT ?
 );
+
+-- name: old_stages
+SELECT EXISTS (SELECT 1 FROM stage LEFT JOIN landing USING (target, name) WHERE staged_at <= ? AND landing.id IS NULL)
+    OR EXISTS (SELECT 1 FROM publication WHERE published_at <= ?);
 
 -- name: add_landing
 INSERT INTO landing (id, target, name, published_at, principal, keys, crc)
@@ -431,7 +467,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, crc(?1, ?2, ?3, ?4, ?5));
 
 -- name: forget_publications
 DELETE FROM publication WHERE (target, series) IN (
-    SELECT target, series FROM publication WHERE published_at <= :until ORDER BY published_at LIMIT :limit
+    SELECT target, series FROM publication WHERE published_at <= ? ORDER BY published_at LIMIT ?
 );
 
 -- name: packs_of_row
@@ -485,9 +521,14 @@ UPDATE retained SET kept = ? WHERE start = ?;
 SELECT start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, events
 FROM journal WHERE start >= ? ORDER BY start LIMIT ?;
 
--- name: set_next_seq
-UPDATE journal SET next_seq = ?1, head = crc(start, count, at, ?1, next_lease, private, first_seq, last_seq, crc);
+-- name: set_next_numbers
+UPDATE journal SET next_seq = ?1, next_lease = ?2,
+                   head = crc(start, count, at, ?1, ?2, private, first_seq, last_seq, crc);
 
 -- name: journal_before
 SELECT start, count, at, next_seq, next_lease, private, first_seq, last_seq, crc, head, events
 FROM journal WHERE start < ? ORDER BY start DESC LIMIT 10;
+
+-- name: other_before
+SELECT start, count, at, 1, 1, 0, NULL, NULL, crc, head, events
+FROM other_lane WHERE start < ? ORDER BY start DESC LIMIT 10;

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable
 
 from couriermq.core.lifecycle.unit import Unit
-from couriermq.storage.sqlite.checksums import Damaged
+from couriermq.storage.contents import Damaged
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import Row, to_pack, to_single
 

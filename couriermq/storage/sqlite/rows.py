@@ -3,7 +3,8 @@
 from typing import Any
 
 from couriermq.core.lifecycle.rows import Pack, Single
-from couriermq.storage.sqlite.checksums import Damaged, checksum
+from couriermq.storage.contents import Damaged
+from couriermq.storage.sqlite.checksums import checksum
 
 Row = tuple[Any, ...]
 

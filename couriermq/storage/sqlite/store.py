@@ -14,49 +14,40 @@ from typing import Any
 import msgspec
 
 from couriermq.clock import SystemClock
-from couriermq.core.errors import AlreadyExists, CourierError, QueueNotFound, Unavailable
+from couriermq.core.errors import AlreadyExists, QueueNotFound, Unavailable
 from couriermq.core.events import Event
 from couriermq.core.incarnations import Stamp
-from couriermq.core.lifecycle.browse import browse, read_message
 from couriermq.core.lifecycle.expire import STEP, expire
-from couriermq.core.lifecycle.hasten import hasten
-from couriermq.core.lifecycle.move import move
 from couriermq.core.lifecycle.needs import Deciding
-from couriermq.core.lifecycle.purge import purge, remove_chosen, sweep
+from couriermq.core.lifecycle.purge import sweep
 from couriermq.core.lifecycle.quarantine import quarantine
-from couriermq.core.lifecycle.receive import Order as ReceiveOrder
-from couriermq.core.lifecycle.receive import receive
-from couriermq.core.lifecycle.send import Order as SendOrder
-from couriermq.core.lifecycle.send import Outcomes, send
-from couriermq.core.lifecycle.settle import Order as SettleOrder
-from couriermq.core.lifecycle.settle import Outcome, settle
 from couriermq.core.lifecycle.unit import Unit
-from couriermq.core.model import MINUTE, Counters, Kind, Lease, Message, Page, Queue, Sent, Settled, Settlement, State
+from couriermq.core.model import MINUTE, Counters, Kind, Queue, State
 from couriermq.storage.base import (
     SWEEP_COUNT,
     SWEEP_MS,
     CannotOpen,
     Directory,
-    Filter,
-    Moved,
-    Parcel,
     Signals,
     StoredRecord,
 )
-from couriermq.storage.group_commit import LATER, GroupCommit
+from couriermq.storage.claims import Claims
+from couriermq.storage.contents import Damaged, Holes
+from couriermq.storage.data_plane import DataPlane
+from couriermq.storage.group_commit import GroupCommit, Work
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.sqlite import care
-from couriermq.storage.sqlite.checksums import Damaged, sound
-from couriermq.storage.sqlite.claims import Claims
+from couriermq.storage.sqlite.checksums import sound
 from couriermq.storage.sqlite.connection import prepare
 from couriermq.storage.sqlite.disk import Disk
-from couriermq.storage.sqlite.engine import SEND, Engine, Joint, Work
+from couriermq.storage.sqlite.engine import MOST_DAMAGED, Engine
+from couriermq.storage.sqlite.facts import Facts
 from couriermq.storage.sqlite.files import Files
 from couriermq.storage.sqlite.journal import Journal
+from couriermq.storage.sqlite.landing import LandingStages
 from couriermq.storage.sqlite.ledger import Ledger
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.repair import set_aside_row
-from couriermq.storage.sqlite.stages import Stages
 
 MIN_FREE_BYTES = 64 * 1024 * 1024
 """Room kept on the disk for acks, releases and checkpoints once sends are refused."""
@@ -69,11 +60,13 @@ log = logging.getLogger(__name__)
 _queue = msgspec.msgpack.Decoder(Queue)
 
 
-class SqliteStore(Files, Claims, Stages, Journal, Disk):
+class SqliteStore(Files, DataPlane, Claims, LandingStages, Journal, Disk):
     """One directory, one process, one file. `sync` is there for tests and measurements.
 
     `accept_loss` opens it even if commits that were synced are missing.
     """
+
+    _commit: GroupCommit
 
     def __init__(
         self,
@@ -92,7 +85,7 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
         self._ledger = Ledger()
         self._reading = threading.Lock()
         self._doomed: dict[int, Queue] = {}
-        self._holes: set[int] = set()
+        self._holes = Holes()
         self._dedup_due = 0
 
     async def open(self, *, directory: Directory, signals: Signals) -> None:
@@ -233,118 +226,56 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
 
     # -- data plane -------------------------------------------------------------------------------------------
 
-    async def send(
-        self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
-    ) -> list[Sent | CourierError]:
+    def _check_send(self) -> None:
         if reason := self._refusal():
             raise Unavailable(reason)
-        size = sum([len(parcel.draft.body) for parcel in parcels])
-        order = SendOrder(parcels, now, principal, events)
-        outcomes: list[Sent | CourierError] = await self._commit.submit(
-            Joint((SEND, 0), self._send, order, len(parcels), size)
-        )
-        return outcomes
 
-    def _send(self, unit: Unit, orders: list[SendOrder]) -> Deciding[list[Outcomes]]:
-        return send(unit, orders, queues=self._directory, sealer=self.sealer)
+    def _likely_count(self, queue: Queue, limit: int) -> int:
+        return min(limit, self._ledger.tally(queue.key).counts[State.READY])
 
-    async def receive(
-        self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
-    ) -> list[Lease]:
-        order = ReceiveOrder(limit, lease_ms, now, principal, group_limit)
+    async def _look(self, order: Work) -> Any:
+        return await self._commit.submit(order)
 
-        count = min(limit, self._ledger.tally(queue.key).counts[State.READY])
-        joint = Joint(("receive", queue.key), partial(self._receive, queue), order, count)
-        leases: list[Lease] = await self._jointly(joint)
-        return leases
+    async def _read(self, decide: Callable[[], Deciding[Any]]) -> Any:
+        for _ in range(MOST_DAMAGED):
+            try:
+                found = await asyncio.to_thread(self._read_apart, decide())
+            except Damaged as damaged:
+                reason = f"{damaged}; run `courier doctor`"
+                count = await self._commit.submit(partial(self._set_aside, damaged=damaged))
+                if count is None:
+                    break
+                self.metrics.quarantined += count
+            else:
+                await self._wait_until_durable()
+                return found
+        raise Unavailable(reason)
 
-    def _receive(
-        self, queue: Queue, unit: Unit, orders: list[ReceiveOrder]
-    ) -> Deciding[Sequence[list[Lease] | object | None]]:
-        latest = max([order.now for order in orders])
-        live = yield from self._live(unit, queue, latest)
-        if self._is_behind(live.key, latest):
-            return [None] * len(orders)
-        found = yield from receive(unit, live, orders, sealer=self.sealer, now=latest)
-        return [LATER if leases is None else leases for leases in found]
+    def _read_apart(self, decision: Deciding[Any]) -> Any:
+        """Off the event loop, on a connection of its own; raises Damaged."""
+        load = Facts(self._reader).load
+        with self._reading:
+            self._reader.execute("BEGIN")  # one moment for the rows and what they point to
+            try:
+                need = next(decision)
+                while True:
+                    need = decision.send(load(need))
+            except StopIteration as end:
+                return end.value
+            finally:
+                self._reader.execute("COMMIT")
 
-    async def settle(
-        self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
-    ) -> list[Settled | CourierError]:
-        order = SettleOrder(settlements, now, principal)
+    def _is_behind(self, key: int, now: int, unit: Unit | None = None) -> bool:
+        return self._ledger.tally(key).next_due <= now or key in self._landing
 
-        key = ("ack", queue.key) if order.is_ack else ("settle", id(order))
-        joint = Joint(key, partial(self._settle, queue), order, len(settlements))
-        outcomes: list[Settled | CourierError] = await self._jointly(joint)
-        return outcomes
+    def _bring_on(self, unit: Unit, live: Queue, now: int) -> Deciding[None]:
+        if live.key in self._landing:
+            yield from self._land(unit)
+        if self._ledger.tally(live.key).next_due <= now:
+            yield from expire(unit, live, queues=self._directory, now=now)
 
-    def _settle(self, queue: Queue, unit: Unit, orders: list[SettleOrder]) -> Deciding[Sequence[list[Outcome] | None]]:
-        latest = max([order.now for order in orders])
-        live = yield from self._live(unit, queue, latest)
-        if self._is_behind(live.key, latest):
-            return [None] * len(orders)
-        return (yield from settle(unit, live, orders, queues=self._directory, sealer=self.sealer))
-
-    async def _jointly(self, joint: Joint) -> Any:
-        """Carry out an order with others about the same queue, in as many commits as it takes to apply time."""
-        while (done := await self._commit.submit(joint)) is None:
-            self._look_at_landings()
-        return done
-
-    async def browse(self, queue: Queue, *, now: int, where: Filter, limit: int, after: str | None = None) -> Page:
-        live = await self._catch_up(queue, now)
-        decide = partial(browse, queue=live, where=where, sealer=self.sealer, limit=limit, after=after)
-        page: Page = await self._look(decide)
-        return page
-
-    async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
-        live = await self._catch_up(queue, now)
-        decide = partial(read_message, queue=live, message_id=message_id, sealer=self.sealer)
-        message: Message = await self._look(decide)
-        return message
-
-    async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
-        decide = partial(remove_chosen, seqs=seqs, kind=kind, now=now, principal=principal)
-        gone: list[int] = await self._on(queue, now, decide)
-        return gone
-
-    async def purge(
-        self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
-    ) -> Moved:
-        decide = partial(purge, upto_seq=upto_seq, after=after, limit=limit, now=now, principal=principal)
-        moved: Moved = await self._on(queue, now, decide)
-        return moved
-
-    async def move(
-        self,
-        source: Queue,
-        target: Queue | None,
-        *,
-        seqs: Sequence[int] | None,
-        upto_seq: int,
-        after: str | None,
-        limit: int,
-        kind: str,
-        now: int,
-        principal: str,
-    ) -> Moved:
-        def decide(unit: Unit, live: Queue) -> Deciding[Moved]:
-            goal = None
-            if target is not None:
-                goal = yield from self._live(unit, target, now)
-            return (
-                yield from move(
-                    unit, live, goal, queues=self._directory, seqs=seqs, upto_seq=upto_seq, after=after, limit=limit,
-                    kind=kind, now=now, principal=principal,
-                )
-            )  # fmt: skip
-
-        moved: Moved = await self._on(source, now, decide)
-        return moved
-
-    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
-        moved: Moved = await self._on(queue, now, partial(hasten, after=after, limit=limit, now=now))
-        return moved
+    def _step_done(self) -> None:
+        self._look_at_landings()
 
     async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
         found: dict[int, Counters] = {}
@@ -377,53 +308,9 @@ class SqliteStore(Files, Claims, Stages, Journal, Disk):
         await self._wait_until_durable()
         return last
 
-    async def _on(self, queue: Queue, now: int, decide: Callable[[Unit, Queue], Deciding[Any]]) -> Any:
-        """Carry out a decision about a queue that time has been applied to, in as many commits as that takes."""
-
-        def order(unit: Unit) -> Deciding[tuple[Any] | None]:
-            live = yield from self._live(unit, queue, now)
-            return None if self._is_behind(live.key, now) else ((yield from decide(unit, live)),)
-
-        while (done := await self._commit.submit(order)) is None:
-            self._look_at_landings()
-        return done[0]
-
-    async def _look(self, order: Work) -> Any:
-        """Carry out an order that changes nothing, on what is durable."""
-        return await self._commit.submit(order)
-
     async def _wait_until_durable(self) -> None:
         """Return once all that can be seen now is synced; raises Unavailable where that fails."""
         await self._commit.submit(_nothing)
-
-    def _is_behind(self, key: int, now: int) -> bool:
-        """Whether time or a publication has yet to be applied to a queue."""
-        return self._ledger.tally(key).next_due <= now or key in self._landing
-
-    def _live(self, unit: Unit, queue: Queue, now: int) -> Deciding[Queue]:
-        """The queue as its settings are now, with a step of time applied; raises QueueNotFound if it was deleted."""
-        live = self._known(queue)
-        if live.key in self._landing:
-            yield from self._land(unit)
-        if self._ledger.tally(live.key).next_due <= now:
-            yield from expire(unit, live, queues=self._directory, now=now)
-        return live
-
-    def _known(self, queue: Queue) -> Queue:
-        live = self._directory.queue_of_key(queue.key)
-        if live is None:
-            raise QueueNotFound(queue.name)
-        return live
-
-    async def _catch_up(self, queue: Queue, now: int) -> Queue:
-        """Apply time before a look, step by step, so that the figures are exact."""
-        while self._is_behind(self._known(queue).key, now):
-            try:
-                await self._commit.submit(lambda unit: self._live(unit, queue, now))
-            except Unavailable:
-                break  # a store that cannot write can still be looked at, as it was when it last could
-            self._look_at_landings()
-        return self._known(queue)
 
     # -- time -------------------------------------------------------------------------------------------------
 

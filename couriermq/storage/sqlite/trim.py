@@ -8,16 +8,12 @@ import sqlite3
 from zlib import crc32
 
 from couriermq.core.chronicle import keep_bodies
+from couriermq.storage.contents import Cache
 from couriermq.storage.sqlite.checksums import checksum
-from couriermq.storage.sqlite.contents import Cache, has_sound_head, is_sound, load_contents
+from couriermq.storage.sqlite.contents import has_sound_head, is_sound, load_contents
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import single_values, to_pack, to_single
-
-STEP = 500
-"""Rows that one transaction looks at."""
-
-COPIED_BYTES = 256 * 1024
-"""Bodies of one row that are copied out; a row in which more waits stays, as that of a large message."""
+from couriermq.storage.trimming import STEP, is_copied
 
 REWRITTEN_BYTES = 1024 * 1024
 """Of rows that one transaction rewrites."""
@@ -100,10 +96,9 @@ def _blank(db: sqlite3.Connection, start: int, first: int, last: int, kept: int 
 def _is_unused(db: sqlite3.Connection, start: int, first: int, last: int) -> bool:
     """Whether no message points to a row; the bodies of the last single ones are copied out."""
     where = {"start": start, "first": first, "last": last}
-    if db.execute(Q.pointing_packs, where).fetchone():
-        return False
+    has_packs = db.execute(Q.pointing_packs, where).fetchone() is not None
     singles = [to_single(row) for row in db.execute(Q.pointing_singles, where)]
-    if sum(single.size for single in singles) > COPIED_BYTES:
+    if not is_copied(has_packs=has_packs, single_bytes=sum(single.size for single in singles)):
         return False
     if singles:
         contents = load_contents(db, (), singles)

@@ -10,6 +10,8 @@ from couriermq.core.events import EventKind
 from couriermq.core.lifecycle import claim, cursor, needs, publish
 from couriermq.core.lifecycle.move import move
 from couriermq.core.lifecycle.purge import purge, remove_chosen, sweep
+from couriermq.core.lifecycle.unit import Unit
+from couriermq.core.limits import RESPONSE_BYTES
 from couriermq.core.model import UNENDING, Claim, Draft, Job, Publication, Queue, Release
 from tests.support.memory import NOW, Memory, plain
 
@@ -142,9 +144,54 @@ class TestClaim:
         assert memory.orders == []
 
 
+class TestReadClaim:
+    def read(
+        self, memory: Memory, start: int, stop: int, *parts: tuple[int, list[int]]
+    ) -> tuple[list[tuple[int, bytes]], int | None]:
+        """The bodies at positions of a claim that is made of these parts; and where to go on."""
+        memory.claim_parts = list(parts)
+        messages, following = memory.decide(claim.read_parts(memory.queue, "spark", 1, start=start, stop=stop))
+        return [(position, message.body) for position, message in messages], following
+
+    def claimed(self, *bodies: bytes) -> Memory:
+        memory = Memory()
+        memory.jobs["spark"] = Job(name="spark", epoch=1, done=0, opened_at=NOW)
+        memory.send(*(Draft(body=body) for body in bodies))
+        order = {"epoch": 1, "limit": 10, "ready_by": NOW, "now": NOW}
+        memory.decide(claim.take_part(memory.unit, memory.queue, "spark", 1, principal="root", **order))
+        return memory
+
+    def test_positions_go_over_parts(self) -> None:
+        memory, parts = self.claimed(b"a", b"b", b"c", b"d"), ((0, [1, 2]), (2, [3, 4]))
+        assert self.read(memory, 1, 3, *parts) == ([(1, b"b"), (2, b"c")], None)
+        assert self.read(memory, 0, 99, *parts) == ([(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")], None)
+        assert self.read(memory, 4, 99, *parts) == ([], None)
+
+    def test_what_does_not_fit_one_response_comes_with_the_next(self) -> None:
+        large = b"x" * (RESPONSE_BYTES // 2 + 1)
+        memory, part = self.claimed(large, large, b"c"), (0, [1, 2, 3])
+        assert self.read(memory, 0, 3, part) == ([(0, large)], 1)
+        assert self.read(memory, 1, 3, part) == ([(1, large), (2, b"c")], None)
+
+    def test_a_message_that_is_gone_leaves_its_position_out(self) -> None:
+        memory = self.claimed(b"a", b"b", b"c")
+        memory.decide(remove_chosen(memory.unit, memory.queue, [2], kind="purged", now=NOW, principal="root"))
+        assert self.read(memory, 0, 3, (0, [1, 2, 3])) == ([(0, b"a"), (2, b"c")], None)
+
+
 class TestPublish:
     def decision(self, memory: Memory) -> Generator[Any, Any, Any]:
-        return publish.publish(memory.unit, "q", series="s", number=2, stages=["a", "a"], now=NOW, principal="root")
+        self.landed: list[tuple[str, set[int]]] = []
+
+        def land(
+            unit: Unit, target: str, stage: str, keys: set[int], *, now: int, principal: str
+        ) -> needs.Deciding[None]:
+            self.landed.append((stage, keys))
+            yield from ()
+
+        return publish.publish(
+            memory.unit, "q", series="s", number=2, stages=["a", "a"], now=NOW, principal="root", land=land
+        )
 
     def test_a_stage_lands_once(self) -> None:
         memory = Memory()
@@ -153,9 +200,9 @@ class TestPublish:
         assert decision.send(None) == needs.StageOf("q", "a")
         with pytest.raises(StopIteration) as end:
             decision.send((3, {7}))
-        publication, keys = end.value.value
-        assert (publication.count, keys) == (3, {7})
-        assert [name for name, _ in memory.unit.changes.orders] == ["add_landing", "put_publication"]
+        assert end.value.value.count == 3
+        assert self.landed == [("a", {7})]
+        assert [name for name, _ in memory.unit.changes.orders] == ["put_publication"]
 
     def test_a_number_that_was_published_is_not_published_again(self) -> None:
         memory = Memory()
@@ -163,7 +210,7 @@ class TestPublish:
         next(decision)
         with pytest.raises(StopIteration) as end:
             decision.send(known)
-        assert end.value.value == (known, set())
+        assert (end.value.value, self.landed) == (known, [])
         assert {name for name, _ in memory.unit.changes.orders} == {"drop_stage"}
 
     def test_a_stage_that_is_not_there_is_an_error(self) -> None:

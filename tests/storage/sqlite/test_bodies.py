@@ -9,8 +9,11 @@ import pytest
 
 from couriermq.core.errors import Unavailable
 from couriermq.core.events import EventKind
+from couriermq.core.lanes import first_of_lane
 from couriermq.core.model import Ack, Draft, Kind, Parcel, Release
 from couriermq.storage.base import CannotOpen
+from couriermq.storage.dump import DumpedCommit
+from couriermq.storage.sqlite.dumping import SqliteDump
 from couriermq.storage.sqlite.store import SqliteStore
 from couriermq.storage.staging import pack
 from tests.support.engines import Rig
@@ -42,6 +45,26 @@ async def test_messages_that_wait_are_no_rows_of_their_own(rig: Rig) -> None:
     leases = await rig.receive("orders", limit=100)
     await rig.settle("orders", *(Ack(lease.receipt) for lease in leases))
     assert rows(rig, "SELECT count(*) FROM pack") == [(0,)]
+
+
+async def test_a_claim_reads_a_journal_row_as_often_for_many_messages_as_for_one(rig: Rig) -> None:
+    """Messages with attributes of their own are packs of one, which share the row that their send has written."""
+    await rig.create("orders")
+    await rig.send_all("orders", [Draft(body=b"x", attributes={"n": n}) for n in range(50)])
+    assert rows(rig, "SELECT count(*) FROM pack") == [(50,)]
+    queue = rig.queue("orders")
+    job = await rig.claims.open(queue, "spark")
+    await rig.claims.claim(queue, "spark", 1, epoch=job.epoch, limit=50, principal="tester")
+    assert isinstance(rig.store, SqliteStore)
+    looks: list[str] = []
+    rig.store._reader.set_trace_callback(lambda sql: looks.append(sql) if "FROM journal" in sql else None)
+    read_counts = []
+    for stop in (1, 50):
+        looks.clear()
+        part = await rig.claims.read(queue, "spark", 1, epoch=job.epoch, start=0, stop=stop)
+        assert [message.attributes["n"] for _, message in part.messages] == list(range(stop))
+        read_counts.append(len(looks))
+    assert read_counts[0] == read_counts[1] > 0
 
 
 async def test_a_message_outlives_the_journal_row_that_holds_it(rig: Rig) -> None:
@@ -328,3 +351,24 @@ async def test_a_removed_body_leaves_the_row_in_which_others_wait(tmp_path: Path
     await rig.open()
     leases = await rig.receive("orders", limit=10)
     assert [(lease.message.seq, lease.message.body) for lease in leases] == [(1, kept), (3, kept)]
+
+
+async def test_a_damaged_row_of_another_lane_is_found_and_told_to_readers(tmp_path: Path, rig: Rig) -> None:
+    await rig.create("orders")
+    for body in (b"one", b"two", b"three"):
+        await rig.send("orders", body)
+    start = first_of_lane(1)
+    query = f"SELECT start + {start}, count, at, events FROM journal"
+    commits = [DumpedCommit(*row) for row in rows(rig, query)]  # type: ignore[arg-type]
+    await rig.close()
+    dump = SqliteDump(tmp_path, source=False)
+    await dump.open()
+    await dump.put_journal(commits)
+    await dump.close()
+    await rig.open()
+    kinds = [entry.event.kind for entry in await rig.store.read_events(start=start, limit=10)]
+    assert await rig.store.check() == []
+    await change(rig, tmp_path, f"UPDATE other_lane SET at = at + 1 WHERE start = {start + 2}")
+    found = [entry.event.kind for entry in await rig.store.read_events(start=start, limit=10)]
+    assert found == [*kinds[:2], "damaged", *kinds[3:]]
+    assert await rig.store.check() == [f"the journal is damaged at offset {start + 2}"]

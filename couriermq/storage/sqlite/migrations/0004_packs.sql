@@ -53,6 +53,16 @@ SELECT start, count, at, next_seq, next_lease, 0, NULL, NULL, crc32(events),
 FROM journal_before, (SELECT coalesce(max(lease_no), 0) + 1 AS next_lease FROM message);
 DROP TABLE journal_before;
 
+-- Other lanes of the journal, of a store that came from PostgreSQL: for readers only, the first lane is written alone.
+CREATE TABLE other_lane (
+    start  INTEGER PRIMARY KEY,
+    count  INTEGER NOT NULL,
+    at     INTEGER NOT NULL,
+    crc    INTEGER NOT NULL,  -- of the events
+    head   INTEGER NOT NULL,  -- as that of a row of the journal with next_seq 1, next_lease 1 and private 0
+    events BLOB NOT NULL
+);
+
 -- Journal rows that readers no longer see and that messages still wait in.
 CREATE TABLE retained (
     start INTEGER PRIMARY KEY,
