@@ -219,9 +219,9 @@ def _store(settings: Settings, clock: Clock) -> "Engine":
             settings.data, min_free_bytes=settings.min_free_bytes, accept_loss=settings.accept_loss, now=clock.now
         )
     try:
-        from couriermq.storage.postgres.skew import Skew  # noqa: PLC0415
         from couriermq.storage.postgres.store import PostgresStore  # noqa: PLC0415 - an extra that many do without
         from couriermq.storage.sharded.store import ShardedStore  # noqa: PLC0415
+        from couriermq.storage.skew import Skew  # noqa: PLC0415
     except ImportError:
         raise CannotOpen("store is a PostgreSQL database, which needs the extra: install couriermq[postgres]") from None
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)  # for the port, and for whatever is this node's own

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from couriermq.storage.postgres import store as postgres_store
+
 pytest.register_assert_rewrite("tests.support", "tests.journal.shelf", "tests.spark.bench", "tests.spark.killing")
 
 # After that, so that the assertions in these modules show what they found.
@@ -47,6 +49,12 @@ pytest_generate_tests = on_chosen_engines
 def engine(request: pytest.FixtureRequest) -> str:
     """The engine of a Courier's data: the embedded one, or each in turn for a test marked `every_engine`."""
     return str(getattr(request, "param", DEFAULT))
+
+
+@pytest.fixture
+def _one_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that read the journal of a Courier in this process by offsets, which stay in one lane."""
+    monkeypatch.setattr(postgres_store, "COMMITTERS", 1)
 
 
 @pytest.fixture(autouse=True)

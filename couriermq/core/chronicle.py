@@ -4,9 +4,7 @@ A run is events of one kind about one queue, by one principal: the messages of a
 sent in the same moment. It takes two thirds of the room of its events, and whoever wants columns has them already.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -22,11 +20,7 @@ _RUNS = b"\xc1"
 _SHORT = b"\xc1\xc1"
 """With which runs begin whose columns are packed as `_Short` has them; nothing else does either."""
 
-_RUN = b"\x9c"
-"""With which a run begins: an array of twelve."""
 _ID_DIGITS = 32
-_FIRST, _NOTHING = b"\x01", b"\x90"
-"""An attempt, and an empty column."""
 
 Detail = dict[str, Json]
 N = TypeVar("N", int, int | None)
@@ -334,28 +328,8 @@ class Chronicle:
     def clear(self) -> None:
         self.runs, self.count, self._open = [], 0, None
 
-    def counts(self) -> Counter[str]:
-        """How much has happened, by kind."""
-        found: Counter[str] = Counter()
-        for run in self.runs:
-            found[run.kind] += len(run)
-        return found
-
     def pack(self) -> bytes:
         return _pack(self.runs)
-
-    def parts(self, most: int) -> Iterator[tuple[int, int, bytes]]:
-        """Of a very large commit several rows, so that a reader need not take all at once: count, time and events."""
-        part: list[Run] = []
-        count = 0
-        for run in self.runs:
-            if part and count + len(run) > most:
-                yield count, part[-1].ats[-1], _pack(part)
-                part, count = [], 0
-            part.append(run)
-            count += len(run)
-        if part:
-            yield count, part[-1].ats[-1], _pack(part)
 
 
 def _split(detail: Detail | None) -> tuple[Detail | None, bytes | None]:
@@ -370,29 +344,6 @@ def _pack(runs: Sequence[Run]) -> bytes:
     for run in runs:
         run.compact()
     return _SHORT + _encode([_Short.of(run) for run in runs])
-
-
-@lru_cache(maxsize=10_000)
-def _head(kind: str, tenant: str, queue_id: str, queue: str, principal: str | None) -> bytes:
-    """How a packed run without details begins."""
-    return _RUN + _encode((kind, tenant, queue_id, queue, principal, None))[1:]
-
-
-def pack_run(
-    kind: str, queue: Queue, principal: str | None, count: int, *, ats: bytes, seqs: bytes, ids: bytes, sizes: bytes
-) -> bytes:
-    """A run about messages in their first attempt, whose columns somebody has packed already."""
-    head, long = _head(kind, queue.tenant, queue.id, queue.name, principal), _array(count)
-    return b"".join((head, long, ats, long, seqs, long, ids, long, count * _FIRST, long, sizes, _NOTHING))
-
-
-def join_runs(runs: Sequence[bytes]) -> bytes:
-    """The events of a commit from packed runs."""
-    return b"".join((_RUNS, _array(len(runs)), *runs))
-
-
-def _array(count: int) -> bytes:
-    return b"\xdc" + count.to_bytes(2, "big")
 
 
 def pack_runs(runs: Sequence[Run]) -> bytes:
@@ -450,6 +401,21 @@ def keep_bodies(packed: bytes, positions: Collection[int]) -> tuple[bytes, int]:
                 run.bodies = []
         first += len(run)
     return _pack(runs), kept
+
+
+def join_bodies(packed: bytes, other: bytes) -> bytes:
+    """The same events with the bodies and ids that either of two copies of a row has kept."""
+    runs = unpack_runs(packed)
+    for run, twin in zip(runs, unpack_runs(other), strict=True):
+        if twin.bodies and not run.bodies:
+            run.bodies, run.message_ids, run.detail, run.private = (
+                twin.bodies, twin.message_ids, twin.detail, twin.private
+            )  # fmt: skip
+        elif twin.bodies:
+            run.bodies = [theirs if own is None else own for own, theirs in zip(run.bodies, twin.bodies, strict=True)]
+            ids = zip(run.message_ids, twin.message_ids, strict=True)
+            run.message_ids = [theirs if own is None else own for own, theirs in ids]
+    return _pack(runs)
 
 
 def packed(events: Iterable[Event]) -> bytes:

@@ -29,14 +29,20 @@ def test_crossing_contention_crash_and_statistics_run_on_every_engine() -> None:
     assert [path.name for path in chosen if "every_engine" not in path.read_text()] == []
 
 
-def test_the_embedded_engine_knows_rows_and_no_rules() -> None:
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_an_engine_knows_rows_and_no_rules(name: str) -> None:
     """Kinds of events, retries and the order of groups are for `core.lifecycle` to know."""
-    engine = [module for module in modules() if module.name.startswith("couriermq.storage.sqlite.")]
+    engine = [module for module in modules() if module.name.startswith(f"couriermq.storage.{name}.")]
     rules = {"couriermq.core.retry", "couriermq.core.routing", "couriermq.core.lifecycle.fifo"}
     assert len(engine) > 10
     assert {module.name for module in engine if rules.intersection(imports_of(module))} == set()
-    folder = PACKAGE / "storage" / "sqlite"
+    folder = PACKAGE / "storage" / name
     assert [path.name for path in sorted(folder.glob("*.py")) if "EventKind" in path.read_text()] == []
+
+
+def test_the_engine_for_many_nodes_has_few_files() -> None:
+    folder = PACKAGE / "storage" / "postgres"
+    assert len([path for path in folder.iterdir() if path.is_file()]) <= 16
 
 
 def test_no_test_is_skipped() -> None:

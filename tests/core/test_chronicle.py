@@ -55,7 +55,6 @@ def test_what_is_packed_comes_back(told: list[Event]) -> None:
     assert len(chronicle) == len(told)
     assert unpack(chronicle.pack()) == told
     assert [event for run in unpack_runs(chronicle.pack()) for event in run.events()] == told
-    assert sum(chronicle.counts().values()) == len(told)
 
 
 @given(st.lists(events, max_size=12))
@@ -81,16 +80,6 @@ def test_messages_that_share_their_columns_take_few_bytes() -> None:
     assert [event.message_id for event in unpack(blob)] == ids
 
 
-@given(st.lists(events, min_size=1, max_size=12), st.integers(1, 5))
-def test_a_large_commit_comes_in_parts(told: list[Event], most: int) -> None:
-    parts = list(packed(told).parts(most))
-    assert [event for _, _, blob in parts for event in unpack(blob)] == told
-    assert sum(count for count, _, _ in parts) == len(told)
-    for count, at, blob in parts:
-        assert count == len(unpack(blob))
-        assert at == unpack(blob)[-1].at
-
-
 @given(st.lists(st.lists(events, min_size=1, max_size=4), min_size=1, max_size=4), st.data())
 def test_entries_are_cut_to_what_was_asked_for(commits: list[list[Event]], data: st.DataObject) -> None:
     stored, offset = [], 7
@@ -110,7 +99,6 @@ def test_messages_that_are_told_of_alike_are_one_run() -> None:
     )
     chronicle.note("received", 3, QUEUE, 5, "a", 1, 2, "root")
     assert [len(run) for run in chronicle.runs] == [3, 1]
-    assert chronicle.counts() == {"sent": 3, "received": 1}
     assert chronicle.last_at == 3
     sent = unpack(chronicle.pack())[2]
     assert (sent.seq, sent.queue, sent.detail) == (7, QUEUE.name, {"content_type": "text/plain", "body": b"y"})
@@ -145,12 +133,3 @@ def test_a_run_whose_columns_differ_in_length_is_found_out() -> None:
     assert commit_finding(None, 0, 2, chronicle.pack()) is None
     chronicle.runs[0].seqs.pop()
     assert commit_finding(None, 0, 2, chronicle.pack()) == "the journal cannot be read at offset 0"
-
-
-def test_a_run_whose_columns_were_packed_by_somebody_else_is_a_run_like_others() -> None:
-    chronicle = Chronicle()
-    chronicle.note_all(EventKind.ACKED, 5, QUEUE, [7, 8], ["a", "b"], [1, 1], [0, 300], "root")
-    columns = ([5, 5], [7, 8], ["a", "b"], [0, 300])
-    ats, seqs, ids, sizes = (b"".join(map(msgspec.msgpack.encode, column)) for column in columns)
-    run = chronicles.pack_run(EventKind.ACKED, QUEUE, "root", 2, ats=ats, seqs=seqs, ids=ids, sizes=sizes)
-    assert unpack(chronicles.join_runs([run, run])) == 2 * unpack(chronicle.pack())

@@ -8,6 +8,7 @@ import pytest
 
 from couriermq.clock import FakeClock
 from couriermq.core.events import Event
+from couriermq.core.lanes import first_of_lane
 from couriermq.core.model import Counters, Draft, Listener, ListenerSettings, Queue, Sent
 from couriermq.delivery import DeliveryAttempt, Health
 from tests.support.eventually import eventually
@@ -57,9 +58,13 @@ class Post:
     async def events(self) -> list[Event]:
         """The whole history, journal and archive."""
         events: list[Event] = []
-        while entries := await self.broker.read_events(start=len(events), limit=1_000):
-            events.extend(entry.event for entry in entries)
-        return events
+        for lane, span in (await self.broker.spans()).items():
+            start = first_of_lane(lane)
+            while start < span.next:
+                entries = await self.broker.read_events(start=start, limit=1_000)
+                events.extend(entry.event for entry in entries)
+                start = entries[-1].offset + 1
+        return sorted(events, key=lambda event: event.at)
 
     async def attempts(self, listener: Listener, count: int) -> list[DeliveryAttempt]:
         """The log, newest first, once it has so many lines."""

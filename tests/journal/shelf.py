@@ -11,6 +11,7 @@ from couriermq.journal.cursors import Cursors
 from couriermq.journal.history import History, Past
 from couriermq.journal.place import Place
 from couriermq.journal.selection import Selection
+from couriermq.storage.sqlite.store import SqliteStore
 from tests.support.engines import Rig
 
 AGE_MS = 60_000
@@ -25,6 +26,11 @@ class Shelf:
         self.place = place
         self._limits = {"segment_bytes": 2**20, "segment_ms": AGE_MS, "age_ms": HOUR, "total_bytes": 2**30} | limits
         self.join()
+
+    @property
+    def kept_count(self) -> int:
+        """Events that the store keeps though they are sealed: the embedded one, those of its newest commit."""
+        return int(isinstance(self.rig.engine, SqliteStore))
 
     def join(self) -> None:
         self.cursors = Cursors(self.rig.store, self.rig.clock)

@@ -59,10 +59,10 @@ async def test_a_segment_is_sealed_when_there_is_enough_for_it(shelf: Shelf, mon
     assert await shelf.everything() == before
 
 
-async def test_what_is_sealed_leaves_the_store_but_for_its_newest_commit(shelf: Shelf) -> None:
+async def test_what_is_sealed_leaves_the_store(shelf: Shelf) -> None:
     before = await fill(shelf)
     await shelf.seal()
-    assert (await shelf.rig.store.spans())[0].oldest == len(before) - 1
+    assert (await shelf.rig.store.spans())[0].oldest == len(before) - shelf.kept_count
     assert (await shelf.history.span()).oldest == 0
 
 
@@ -70,7 +70,7 @@ async def test_a_long_journal_is_trimmed_in_steps(shelf: Shelf, monkeypatch: pyt
     monkeypatch.setattr(archiving, "TRIM_STEP", 2)
     before = await fill(shelf, 9)
     await shelf.seal()
-    assert (await shelf.rig.store.spans())[0].oldest == len(before) - 1
+    assert (await shelf.rig.store.spans())[0].oldest == len(before) - shelf.kept_count
 
 
 async def test_a_trim_that_fails_is_tried_again(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ async def test_a_trim_that_fails_is_tried_again(shelf: Shelf, monkeypatch: pytes
     with pytest.raises(Unavailable):
         await shelf.seal()
     await shelf.archive.tend()
-    assert (await shelf.rig.store.spans())[0].oldest == len(before) - 1
+    assert (await shelf.rig.store.spans())[0].oldest == len(before) - shelf.kept_count
 
 
 async def test_sealing_rests_when_nothing_has_happened(shelf: Shelf, tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ async def test_a_crash_between_sealing_and_trimming_doubles_nothing(
     await shelf.restart()
     assert await shelf.everything() == before
     await shelf.seal()
-    assert (await shelf.rig.store.spans())[0].oldest == len(before) - 1
+    assert (await shelf.rig.store.spans())[0].oldest == len(before) - shelf.kept_count
     assert await shelf.everything() == before
 
 

@@ -74,11 +74,13 @@ async def take_in(app: InProcess) -> int:
     return max(ends.values())
 
 
-async def forget(app: InProcess, end: int) -> None:
-    """Let the journal know no more than the minute that the tables end in."""
+async def forget(app: InProcess) -> None:
+    """Let the journal know no more than the minute that the tables end in: that of the lane that was used least."""
     broker = app.services.broker
-    last = (await broker.read_events(start=end - 1, limit=1))[0].event.at
-    await app.store.trim_events(before=(await broker.offsets_at(last - last % MINUTE))[0])
+    newest = [(await broker.read_events(start=span.next - 1, limit=1))[0] for span in (await broker.spans()).values()]
+    last = min(entry.event.at for entry in newest)
+    for offset in (await broker.offsets_at(last - last % MINUTE)).values():
+        await app.store.trim_events(before=offset)
 
 
 async def ask(app: InProcess, path: str) -> Any:
@@ -182,8 +184,8 @@ async def test_the_history_of_an_anypoint_queue_is_the_same_with_tables(tmp_path
         async with courier_app(folder, clock=FakeClock(NOON), archive_enabled=False) as app:
             await live(app, minutes=20, purges=False)
             if kept:
-                end = await take_in(app)
-                await forget(app, end)
+                await take_in(app)
+                await forget(app)
             await live(app, minutes=5, seed=2, purges=False)
             path = f"{ANYPOINT}/regions/us-east-1/queues/orders?{window(NOON, app.clock.now(), period)}"
             response = await app.get(path)
@@ -193,19 +195,19 @@ async def test_the_history_of_an_anypoint_queue_is_the_same_with_tables(tmp_path
     assert sum(point["value"] for point in answers[0]["messagesSent"]) > 100
 
 
-@pytest.mark.parametrize("period", ["1hour", "1day", "1month"])
-async def test_the_usage_of_an_anypoint_environment_is_the_same_with_tables(tmp_path: Path, period: str) -> None:
+async def test_the_usage_of_an_anypoint_environment_is_the_same_with_tables(tmp_path: Path) -> None:
     answers = []
     for kept in (True, False):
         async with courier_app(tmp_path / str(kept), clock=FakeClock(NOON), archive_enabled=False) as app:
             await live(app, minutes=90)
             if kept:
-                end = await take_in(app)
-                await forget(app, end)
+                await take_in(app)
+                await forget(app)
             await live(app, minutes=5, seed=2)
-            answers.append(await ask(app, f"{ANYPOINT}?{window(NOON, app.clock.now(), period)}"))
+            windows = {period: window(NOON, app.clock.now(), period) for period in ("1hour", "1day", "1month")}
+            answers.append({period: await ask(app, f"{ANYPOINT}?{asked}") for period, asked in windows.items()})
     assert answers[0] == answers[1]
-    assert answers[0][0]["billableUnitCount"] > 50
+    assert min(periods[0]["billableUnitCount"] for periods in answers[0].values()) > 50
 
 
 async def test_the_last_day_of_a_discue_organization_is_the_same_with_tables(app: InProcess) -> None:

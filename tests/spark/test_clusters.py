@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from couriermq.core.lanes import LANE_SIZE, first_of_lane, lane_of
 from couriermq.journal.schema import NAMES
 from couriermq.spark.journal import Journal, Wanted
 from couriermq.spark.lake import Lake
@@ -90,7 +91,9 @@ def _check_carried(bench: Bench) -> None:
 
 
 def _check_lake(spark: SparkSession, journal: Journal, lake: Path) -> None:
-    end = query(lake, 'SELECT max("offset") + 1 FROM {events}')[0][0]
-    assert end > 4 * MESSAGES
-    events = [event for batch in journal.read(0, end, Wanted(NAMES)) for event in batch.to_pylist()]
+    lanes = query(lake, f'SELECT max("offset") + 1 FROM {{events}} GROUP BY "offset" // {LANE_SIZE}')
+    ranges = [(first_of_lane(lane_of(end)), end) for (end,) in lanes]
+    batches = (batch for start, end in ranges for batch in journal.read(start, end, Wanted(NAMES)))
+    events = [event for batch in batches for event in batch.to_pylist()]
+    assert len(events) > 4 * MESSAGES
     check(Lake(spark, lake), events)

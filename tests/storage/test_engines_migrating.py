@@ -1,5 +1,6 @@
 """A store goes from one engine to the other and back, and is the same store there."""
 
+import asyncio
 import functools
 import random
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from couriermq.core.model import SECOND, Draft, Kind, Release
-from couriermq.storage.base import CannotOpen
+from couriermq.storage.base import CannotOpen, Span
 from couriermq.storage.dump import Dump
 from couriermq.storage.migrating import Migration
 from couriermq.storage.postgres.dumping import PostgresDump
@@ -115,6 +116,46 @@ async def test_a_store_is_the_same_on_the_other_engine(tmp_path: Path, first: st
         await moved.close()
         forget(tmp_path / "a")
         forget(tmp_path / "b")
+
+
+async def test_every_lane_of_the_journal_goes_along_there_and_back(tmp_path: Path) -> None:
+    rig = await inhabited("postgres", tmp_path / "a", 3)
+    for _ in range(5):  # each connection that commits has a lane
+        await asyncio.gather(*(one for n in range(4) for one in (rig.send("orders", b"%d" % n), rig.receive("line"))))
+        other = Rig(lambda: ENGINES["postgres"](tmp_path / "a"), rig.clock)
+        await other.open()
+        await other.send("orders")
+        await other.close()
+    spans, before = await rig.store.spans(), await picture(rig)
+    lanes = [lane for lane, span in spans.items() if span.next > span.oldest]
+    assert len(lanes) > 1
+    await rig.close()
+    for first, second, source, target in (("postgres", "sqlite", "a", "b"), ("sqlite", "postgres", "b", "c")):
+        there = dump(second, tmp_path / target, source=False)
+        await migrated(dump(first, tmp_path / source, source=True), there, now=rig.now)
+        moved = Rig(functools.partial(ENGINES[second], tmp_path / target), rig.clock)
+        await moved.open()
+        assert {lane: span for lane, span in (await moved.store.spans()).items() if lane in lanes} == {
+            lane: spans[lane] for lane in lanes
+        }
+        assert await picture(moved) == before
+        assert await moved.store.check() == []
+        await moved.close()
+    moved = Rig(lambda: ENGINES["sqlite"](tmp_path / "b"), rig.clock)
+    await moved.open()
+    span = spans[lanes[-1]]
+    instants = await moved.store.offsets_at(rig.now + 1)
+    assert instants[lanes[-1]] == span.next
+    assert span.oldest <= await moved.store.journals()[0].offset_keeping(1, lanes[-1]) <= span.next
+    oldest = await moved.store.trim_events(before=span.next)
+    assert span.oldest <= oldest < span.next
+    assert (await moved.store.spans())[lanes[-1]] == Span(oldest=oldest, next=span.next)
+    await moved.send("orders")
+    assert (await moved.store.spans())[lanes[-1]].next == span.next  # only the first lane goes on
+    assert await moved.store.check() == []
+    await moved.close()
+    for name in "abc":
+        forget(tmp_path / name)
 
 
 @pytest.mark.parametrize(("first", "second"), [("sqlite", "postgres"), ("postgres", "sqlite")])

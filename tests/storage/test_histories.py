@@ -15,7 +15,7 @@ STEPS = 60
 @pytest.mark.parametrize("engine", sorted(ENGINES))
 def test_no_history_tells_an_engine_from_the_specification(engine: str) -> None:
     class OfEngine(Histories):
-        counts_turns = engine == "sqlite"
+        is_concurrent = engine != "sqlite"
 
         def make_rig(self) -> Rig:
             return Rig(lambda: ENGINES[engine](self.folder, hasty=True))

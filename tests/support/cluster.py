@@ -171,16 +171,19 @@ async def work_goes_on(storm: Storm) -> None:
 
 
 async def journal_of(store: str) -> list[Event]:
+    """The events of all lanes, those of each message in the order of their turns."""
     rig = Rig(lambda: PostgresStore(store))
     await rig.open()
     try:
         events: list[Event] = []
-        start = 0
-        while entries := await rig.store.read_events(start=start, limit=100_000):
-            ranges = stretches(rig.store.jumps, start, entries[-1].offset + 1)
-            assert [entry.offset for entry in entries] == [offset for one in ranges for offset in range(*one)]
-            events += [entry.event for entry in entries]
-            start = entries[-1].offset + 1
+        for span in (await rig.store.spans()).values():
+            start = span.oldest
+            while entries := await rig.store.read_events(start=start, limit=100_000):
+                ranges = stretches(rig.store.jumps, start, entries[-1].offset + 1)
+                assert [entry.offset for entry in entries] == [offset for one in ranges for offset in range(*one)]
+                events += [entry.event for entry in entries]
+                start = entries[-1].offset + 1
+        events.sort(key=lambda event: event.turn or 0)
         findings = await rig.store.check()
         assert findings == [], findings
         return events

@@ -2,49 +2,94 @@
 
 import asyncio
 import contextlib
-import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 import msgspec
 import psycopg
 
-from couriermq.core.model import UNENDING, Kind, Queue
+from couriermq.core.model import UNENDING
 from couriermq.core.sharding import Shard
 from couriermq.core.shards import OUTBOX
 from couriermq.storage.base import CannotOpen
-from couriermq.storage.checking import commit_finding
-from couriermq.storage.postgres import bundles, held
+from couriermq.storage.checking import (
+    JournalCheck,
+    PackCheck,
+    added_up,
+    body_findings,
+    claim_findings,
+    fifo_keys,
+    group_findings,
+    quarantine_findings,
+    tally_findings,
+)
+from couriermq.storage.contents import is_intact
+from couriermq.storage.postgres.connection import (
+    LIVES,
+    MIGRATION_LOCK,
+    Connection,
+    connect,
+    migrate,
+    migrations,
+    space_of,
+    version_of,
+)
+from couriermq.storage.postgres.facts import PACK, to_pack
 from couriermq.storage.postgres.failures import detail
 from couriermq.storage.postgres.identity import mark
 from couriermq.storage.postgres.identity import read as read_identity
-from couriermq.storage.postgres.link import Connection, connect
-from couriermq.storage.postgres.queries import BUNDLE, HELD
-from couriermq.storage.postgres.rows import Row
-from couriermq.storage.postgres.schema import LIVES, MIGRATION_LOCK, migrate, migrations, space_of, version_of
 
 TABLES = (
     "meta",
     "record",
+    "pack",
     "message",
-    "bundle",
-    "held",
+    "payload",
+    "journal",
+    "lane",
+    "retained",
+    "quarantine",
     "tally",
     "fifo",
     "dedup",
-    "journal",
     "job",
     "claim",
     "claim_part",
     "stage",
     "publication",
 )
-SEQUENCES = ("queue_key", "message_seq")
+SEQUENCES = ("queue_key", "message_seq", "lease_block")
 VERSION_FILE = "schema_version"
 RESTORED = "the data was restored from a backup"
-UNREADABLE = (msgspec.DecodeError, struct.error, ValueError, IndexError)
 
 _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_COUNTED = """
+SELECT queue, count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE state = 2),
+       sum(size)::bigint FROM message GROUP BY queue
+UNION ALL
+SELECT queue, coalesce(sum(remaining) FILTER (WHERE state = 1), 0)::bigint,
+       coalesce(sum(remaining) FILTER (WHERE state = 0), 0)::bigint,
+       coalesce(sum(remaining) FILTER (WHERE state = 2), 0)::bigint, sum(bytes)::bigint FROM pack GROUP BY queue
+"""
+_BODIES = """
+SELECT (SELECT count(*) FROM message LEFT JOIN payload USING (seq)
+        WHERE message.start IS NULL AND payload.seq IS NULL)
+     + (SELECT count(*) FROM message LEFT JOIN journal USING (start)
+        WHERE message.start IS NOT NULL AND journal.start IS NULL)
+     + (SELECT coalesce(sum(remaining), 0)::bigint FROM pack LEFT JOIN journal USING (start)
+        WHERE journal.start IS NULL),
+       (SELECT count(*) FROM payload LEFT JOIN message USING (seq)
+        WHERE message.seq IS NULL OR message.start IS NOT NULL)
+"""
+_GROUPS = """
+SELECT count(*) FROM (SELECT queue, grp, head, leased FROM fifo WHERE queue < %s) AS kept FULL JOIN (
+    SELECT queue, grp, min(seq) AS head, count(*) FILTER (WHERE state = 2) AS leased
+    FROM message WHERE queue = ANY (%s) GROUP BY queue, grp
+) AS held USING (queue, grp)
+WHERE held.head IS DISTINCT FROM kept.head OR held.leased IS DISTINCT FROM kept.leased
+"""
 
 
 # -- is it sound --------------------------------------------------------------------------------------------------
@@ -58,8 +103,7 @@ async def opened(url: str) -> AsyncIterator[Connection]:
     except psycopg.Error as error:
         raise CannotOpen(f"the database cannot be opened: {detail(error, url)}") from error
     try:
-        found = await (await connection.execute("SELECT to_regclass('journal') IS NOT NULL")).fetchall()
-        if found != [(True,)]:
+        if await _rows(connection, "SELECT to_regclass('journal') IS NOT NULL") != [(True,)]:
             raise CannotOpen("the database holds no data of Courier; `courier serve` with this store makes it")
         yield connection
     finally:
@@ -68,8 +112,8 @@ async def opened(url: str) -> AsyncIterator[Connection]:
 
 async def shards(connection: Connection) -> list[Shard]:
     """The databases of the store that this home has noted."""
-    rows = await connection.execute("SELECT document FROM record WHERE kind = 'shard' AND NOT gone")
-    return [msgspec.msgpack.decode(document, type=Shard) for (document,) in await rows.fetchall()]
+    rows = await _rows(connection, "SELECT document FROM record WHERE kind = 'shard' AND NOT gone")
+    return [msgspec.msgpack.decode(document, type=Shard) for (document,) in rows]
 
 
 async def check(connection: Connection) -> list[str]:
@@ -77,110 +121,81 @@ async def check(connection: Connection) -> list[str]:
     present, newest = await version_of(connection), migrations()[-1][0]
     if present > newest:
         return [f"the schema is version {present}, newer than this Courier knows ({newest}); upgrade Courier"]
-    await connection.execute(_ONE_MOMENT)  # for all the looks, whatever the nodes do meanwhile
+    if present < newest:
+        return []  # the tables are those of an earlier version, until this one opens it
+    await connection.execute(_ONE_MOMENT)  # one snapshot for all checks, while nodes go on writing
     try:
-        await connection.execute("SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on")
-        looks = (_tallies, _bundles, _held, _groups, _claims, _journal)
+        for setting in ("enable_seqscan", "enable_hashjoin"):
+            await connection.execute(f"SET LOCAL {setting} = on".encode())
+        looks = (_tallies, _packs, _bodies, _groups, _claims, _journal, _quarantine)
         return [finding for look in looks for finding in await look(connection)]
     finally:
         await connection.execute("ROLLBACK")
 
 
+async def _rows(connection: Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(sql.encode(), values, binary=True)).fetchall()
+
+
+async def _stream(connection: Connection, sql: str) -> AsyncIterator[tuple[Any, ...]]:
+    """Rows of a table that may not fit into memory."""
+    async with connection.cursor("check", binary=True) as cursor:
+        cursor.itersize = 20
+        await cursor.execute(sql.encode())
+        async for row in cursor:
+            yield row
+
+
 async def _tallies(connection: Connection) -> list[str]:
-    counted = await _by_queue(
-        connection,
-        "SELECT queue, sum(ready)::bigint, sum(delayed)::bigint, sum(leased)::bigint, sum(bytes)::bigint FROM ("
-        " SELECT queue, (state = 1)::int AS ready, (state = 0)::int AS delayed, (state = 2)::int AS leased,"
-        " size AS bytes FROM message UNION ALL SELECT queue, count, 0, 0, bytes FROM bundle"
-        " UNION ALL SELECT queue, 0, 0, count, bytes FROM held) AS present GROUP BY queue",
-    )
-    stored = await _by_queue(
-        connection,
-        "SELECT DISTINCT ON (queue) queue, ready, delayed, leased, bytes FROM tally ORDER BY queue, version DESC",
-    )
-    none = [0, 0, 0, 0]
-    return [
-        f"queue {key} counts {stored.get(key, none)} (ready, delayed, leased, bytes) but holds {counted.get(key, none)}"
-        for key in sorted(counted.keys() | stored.keys())
-        if stored.get(key, none) != counted.get(key, none)
-    ]
+    stored = await _rows(connection, "SELECT queue, ready, delayed, leased, bytes FROM tally")
+    return tally_findings(added_up(stored), added_up(await _rows(connection, _COUNTED)))
 
 
-async def _by_queue(connection: Connection, sql: str) -> dict[int, list[int]]:
-    return {key: figures for key, *figures in await (await connection.execute(sql.encode())).fetchall()}
+async def _packs(connection: Connection) -> list[str]:
+    check = PackCheck()
+    async for row in _stream(connection, f"SELECT {PACK} FROM pack ORDER BY last"):  # noqa: S608 - ours
+        check.add(to_pack(row))
+    return check.findings
 
 
-async def _bundles(connection: Connection) -> list[str]:
-    async with connection.cursor("bundle_check", binary=True) as cursor:
-        await cursor.execute(f"SELECT seq, last, count, bytes, {BUNDLE} FROM bundle".encode())  # noqa: S608 - ours
-        async for first, last, count, size, queue, seq, *packed in cursor:
-            try:
-                rows = bundles.unpack(queue, seq, *packed)
-            except UNREADABLE:
-                return [f"the bundle of queue {queue} at seq {seq} cannot be read"]
-            if _span(rows) != (first, last, count, size):
-                return [f"the bundle of queue {queue} at seq {seq} does not hold what it says"]
-    return []
-
-
-async def _held(connection: Connection) -> list[str]:
-    async with connection.cursor("held_check", binary=True) as cursor:
-        await cursor.execute(f"SELECT seq, last, count, bytes, {HELD} FROM held".encode())  # noqa: S608 - ours
-        async for first, last, count, size, queue, lease_no, *packed in cursor:
-            where = f"what queue {queue} has leased under {lease_no}"
-            try:
-                rows = held.unpack(queue, lease_no, *packed)
-            except UNREADABLE:
-                return [f"{where} cannot be read"]
-            if _span(rows) != (first, last, count, size):
-                return [f"{where} is not what it says"]
-    return []
-
-
-def _span(rows: Sequence[Row]) -> tuple[int, int, int, int]:
-    seqs = [row.seq for row in rows]
-    return min(seqs), max(seqs), len(seqs), sum(row.size for row in rows)
+async def _bodies(connection: Connection) -> list[str]:
+    """Messages whose bodies are not there or are damaged, and bodies that belong to no message."""
+    ((missing, orphaned),) = await _rows(connection, _BODIES)
+    damaged = 0
+    async for body, crc in _stream(connection, "SELECT body, crc FROM payload"):
+        damaged += crc32(body) != crc
+    return body_findings(missing=missing, damaged=damaged, orphaned=orphaned)
 
 
 async def _groups(connection: Connection) -> list[str]:
-    documents = await connection.execute(
-        "SELECT document FROM record WHERE kind = 'doomed' OR (kind = 'queue' AND NOT gone)"
+    documents = await _rows(
+        connection, "SELECT document FROM record WHERE kind = 'doomed' OR (kind = 'queue' AND NOT gone)"
     )
-    queues = [msgspec.msgpack.decode(document, type=Queue) for (document,) in await documents.fetchall()]
-    fifo = [queue.key for queue in queues if queue.kind is Kind.FIFO]
-    found = await connection.execute(
-        """
-        SELECT count(*) FROM (SELECT queue, grp, head, leased FROM fifo WHERE queue < %s) AS kept FULL JOIN (
-            SELECT queue, grp, min(seq) AS head, count(*) FILTER (WHERE state = 2) AS leased
-            FROM message WHERE queue = ANY (%s) GROUP BY queue, grp
-        ) AS held USING (queue, grp)
-        WHERE held.head IS DISTINCT FROM kept.head OR held.leased IS DISTINCT FROM kept.leased
-        """,
-        (OUTBOX, fifo),
-    )
-    ((wrong,),) = await found.fetchall()
-    return [f"{wrong} FIFO groups do not agree with their messages"] if wrong else []
+    ((wrong,),) = await _rows(connection, _GROUPS, OUTBOX, fifo_keys(document for (document,) in documents))
+    return group_findings(wrong)
 
 
 async def _claims(connection: Connection) -> list[str]:
-    """A message that is leased without end and belongs to no claim would never come back."""
-    parts = await connection.execute("SELECT seqs FROM claim_part")
-    held = {seq for (blob,) in await parts.fetchall() for seq in msgspec.msgpack.decode(blob, type=list[int])}
-    rows = await connection.execute("SELECT seq FROM message WHERE state = 2 AND due_at = %s", (UNENDING,))
-    lost = len({seq for (seq,) in await rows.fetchall()} - held)
-    return [f"{lost} messages are held by a claim that is not there"] if lost else []
+    parts = await _rows(connection, "SELECT seqs FROM claim_part")
+    seqs = await _rows(connection, "SELECT seq FROM message WHERE state = 2 AND due_at = %s", UNENDING)
+    packs = await _rows(connection, f"SELECT {PACK} FROM pack WHERE state = 2 AND due_at = %s", UNENDING)  # noqa: S608
+    return claim_findings([part for (part,) in parts], [seq for (seq,) in seqs], map(to_pack, packs))
 
 
 async def _journal(connection: Connection) -> list[str]:
-    expected, identity = None, await read_identity(connection)
-    jumps = {} if identity is None else {jump.end: jump.first for jump in identity.jumps}
-    async with connection.cursor("journal_check", binary=True) as cursor:
-        await cursor.execute("SELECT start, count, events FROM journal ORDER BY start")
-        async for start, count, blob in cursor:
-            if wrong := commit_finding(expected, start, count, blob):
-                return [wrong]
-            expected = jumps.get(start + count, start + count)
-    return []
+    identity = await read_identity(connection)
+    oldest = dict(await _rows(connection, "SELECT number, oldest FROM lane"))
+    check = JournalCheck(oldest, () if identity is None else identity.jumps)
+    async for start, count, crc, events in _stream(
+        connection, "SELECT start, count, crc, events FROM journal ORDER BY start"
+    ):
+        check.add(start, count, events, is_sound=is_intact(events, crc))
+    return check.findings
+
+
+async def _quarantine(connection: Connection) -> list[str]:
+    found = await _rows(connection, "SELECT queue, sum(count)::bigint FROM quarantine GROUP BY queue ORDER BY queue")
+    return quarantine_findings([(queue, count) for queue, count in found])
 
 
 # -- copies -------------------------------------------------------------------------------------------------------
@@ -234,7 +249,7 @@ async def begin_incarnation(url: str, *, reason: str) -> None:
     """Have the next start begin a new incarnation; raises CannotOpen while a node is running."""
     async with opened(url) as connection:
         space = await space_of(connection)
-        await connection.execute("SELECT pg_advisory_lock(%s, %s)", (space, MIGRATION_LOCK))  # a node that starts waits
+        await connection.execute("SELECT pg_advisory_lock(%s::int, %s::int)", (space, MIGRATION_LOCK))  # others wait
         ((is_served,),) = await (await connection.execute(LIVES, (space & 0xFFFFFFFF,))).fetchall()
         if is_served:
             raise CannotOpen("a node is running on the database; stop all nodes first")
@@ -250,9 +265,6 @@ async def _copy_in(connection: Connection, source: Path) -> None:
             with (source / table).open("rb") as file:
                 while block := file.read(1 << 20):
                     await rows.write(block)
-    await connection.execute(
-        "SELECT setval(pg_get_serial_sequence('tally', 'version'), (SELECT max(version) + 1 FROM tally))"
-    )
     for sequence in SEQUENCES:
         last, called = (source / sequence).read_text().split()
         await connection.execute("SELECT setval(%s, %s, %s)", (sequence, int(last), called == "t"))

@@ -1,29 +1,47 @@
 """A store on PostgreSQL as plain facts; see `storage.dump`."""
 
-from collections.abc import AsyncIterator, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import psycopg
 
+from couriermq.core.chronicle import blanked
+from couriermq.core.lanes import SHARD_LANES, first_of_lane, lane_of
+from couriermq.core.lifecycle.needs import Content, Named
+from couriermq.core.lifecycle.rows import Pack, Single, encode
 from couriermq.storage.base import CannotOpen
-from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note
-from couriermq.storage.postgres import bundles, held
+from couriermq.storage.contents import Damaged
+from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note, dumped, dumped_pack
+from couriermq.storage.postgres.connection import (
+    LIVES,
+    MIGRATION_LOCK,
+    Connection,
+    Rows,
+    Step,
+    ask,
+    connect,
+    migrate,
+    space_of,
+)
+from couriermq.storage.postgres.engine import LEASE_BLOCK
+from couriermq.storage.postgres.facts import PACK, SINGLE, Q, to_packs, to_singles
+from couriermq.storage.postgres.facts import Facts as Loader
 from couriermq.storage.postgres.failures import detail
 from couriermq.storage.postgres.identity import IDENTITY, MARK
-from couriermq.storage.postgres.link import Connection, connect
-from couriermq.storage.postgres.queries import BUNDLE, HELD
-from couriermq.storage.postgres.rows import Content, Row, encode
-from couriermq.storage.postgres.schema import LIVES, MIGRATION_LOCK, migrate, space_of
+from couriermq.storage.postgres.migrations.conversion import NO_OWNER, put_messages
 
 STEP = 1_000
+PACKS = 10
 COMMITS = 100
-_COLUMNS = (
-    "seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, given, id, grp, origin, death, content"
-)
+LAST_LEASE_BLOCK = 2_147_470_001
+"""The largest value of the sequence of numbers for leases."""
 _TEXTS = {"grp", "dedup_id", "id"}
 """Columns of `fifo` and `dedup` that are bytes here."""
-_content = msgspec.msgpack.Decoder(Content).decode
+_FIGURES = TABLES["tally"][1:]
+_TALLIES = f"SELECT queue, {', '.join(f'sum({name})::bigint' for name in _FIGURES)} FROM tally GROUP BY queue"  # noqa: S608
 
 
 class PostgresDump:
@@ -44,9 +62,11 @@ class PostgresDump:
             raise
 
     async def _prepare(self) -> None:
-        await self._db.execute("SET enable_seqscan = on; SET enable_hashjoin = on")
+        for setting in ("enable_seqscan", "enable_hashjoin"):
+            await self._db.execute(f"SET {setting} = on".encode())
         self._space = await space_of(self._db)
         await migrate(self._db, self._space)
+        self._loader = Loader(self._asked, space=self._space, locks=False)
         ((shards,),) = await self._ask("SELECT count(*) FROM record WHERE kind = 'shard' AND id <> '0' AND NOT gone")
         if shards or await self._ask("SELECT FROM meta WHERE name = 'shard'"):
             raise CannotOpen("the store is divided into shards; drain all but the home, then migrate that")
@@ -55,14 +75,17 @@ class PostgresDump:
         await self._db.close()
 
     async def hold(self) -> bool:
-        await self._db.execute("SELECT pg_advisory_lock(%s, %s)", (self._space, MIGRATION_LOCK))
+        await self._ask("SELECT pg_advisory_lock(%s::int, %s::int)", self._space, MIGRATION_LOCK)
         ((lives,),) = await self._ask(LIVES, self._space & 0xFFFFFFFF)
         if lives:
-            await self._db.execute("SELECT pg_advisory_unlock(%s, %s)", (self._space, MIGRATION_LOCK))
+            await self._ask("SELECT pg_advisory_unlock(%s::int, %s::int)", self._space, MIGRATION_LOCK)
         return not lives
 
-    async def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        return await (await self._db.execute(sql.encode(), values, binary=True)).fetchall()
+    async def _ask(self, sql: str, *values: Any) -> Rows:
+        return (await ask(self._db, [(sql, values)]))[0]
+
+    async def _asked(self, steps: Sequence[Step]) -> list[Rows]:
+        return await ask(self._db, steps)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -70,88 +93,112 @@ class PostgresDump:
         found = await self._ask("SELECT value FROM meta WHERE name = 'seal_key'")
         if not found:
             return None
-        next_key, next_seq = [await self._next(name) for name in ("queue_key", "message_seq")]
-        kept = dict(await self._ask("SELECT name, value FROM meta WHERE name = ANY(%s)", [IDENTITY, MARK]))
+        kept: dict[str, bytes] = dict(
+            await self._ask("SELECT name, value FROM meta WHERE name = ANY(%s)", [IDENTITY, MARK])
+        )
         if MARK in kept:
             raise CannotOpen("the source was restored and not started since; start a server on it once")
-        identity: bytes | None = kept.get(IDENTITY)
-        return Facts(seal_key=bytes(found[0][0]), next_key=next_key, next_seq=next_seq, identity=identity)
+        return Facts(
+            seal_key=bytes(found[0][0]),
+            next_key=await self._next("queue_key"),
+            next_seq=await self._next("message_seq"),
+            next_lease=await self._next("lease_block", LEASE_BLOCK),
+            next_offset=(await self.spans()).get(0, (0, 0))[1],
+            identity=kept.get(IDENTITY),
+        )
 
-    async def _next(self, sequence: str) -> int:
+    async def _next(self, sequence: str, step: int = 1) -> int:
         ((last, called),) = await self._ask(f"SELECT last_value, is_called FROM {sequence}")  # noqa: S608 - ours
-        return int(last) + int(called)
+        return int(last) + step * int(called)
 
     async def counts(self) -> tuple[int, int]:
         ((messages,),) = await self._ask(
-            "SELECT (SELECT count(*) FROM message) + (SELECT coalesce(sum(count), 0)::bigint FROM bundle)"
-            " + (SELECT coalesce(sum(count), 0)::bigint FROM held)"
+            "SELECT (SELECT count(*) FROM message) + (SELECT coalesce(sum(remaining), 0)::bigint FROM pack)"
         )
-        ((events,),) = await self._ask("SELECT coalesce(sum(count), 0)::bigint FROM journal")
+        ((events,),) = await self._ask(
+            "SELECT coalesce(sum(count), 0)::bigint FROM journal, lane"
+            " WHERE start >= oldest AND start < (number::bigint + 1) << 41"
+        )
         return messages, events
 
     async def messages(self, after: str) -> AsyncIterator[Batch]:
-        """Single messages first, then those that share a row: one that moves meanwhile has an event to be found by."""
-        kind, _, place = (after or "m:0").partition(":")
-        last = int(place) if kind == "m" else 0
-        query = f"SELECT {_COLUMNS} FROM message WHERE seq > %s ORDER BY seq LIMIT %s"  # noqa: S608 - ours
-        while kind == "m" and (found := await self._ask(query, last, STEP)):
-            last = found[-1][0]
-            yield [_message(*row) for row in found], f"m:{last}"
-        queue, seq = map(int, place.split("-")) if kind == "b" else (-(2**31), 0)
-        while kind != "h" and (found := await self._bundles(queue, seq)):
-            queue, seq = found[-1][:2]
-            yield [_packed(row) for facts in found for row in bundles.unpack(*facts)], f"b:{queue}-{seq}"
-        queue, number = map(int, place.split("-")) if kind == "h" else (-(2**31), 0)
-        while found := await self._held(queue, number):
-            queue, number = found[-1][:2]
-            yield [_packed(row) for facts in found for row in held.unpack(*facts)], f"h:{queue}-{number}"
+        """Packs first, then singles; what nodes change meanwhile, the journal tells."""
+        table, _, last = after.partition(":")
+        seq = int(last or 0)
+        while table != "message":
+            batch, seq = await self._packed(seq)
+            if not batch:
+                table, seq = "message", 0
+                break
+            yield batch, f"pack:{seq}"
+        while True:
+            batch, seq = await self._single(seq)
+            if not batch:
+                return
+            yield batch, f"message:{seq}"
 
-    async def _held(self, queue: int, number: int) -> list[tuple[Any, ...]]:
-        query = f"SELECT {HELD} FROM held WHERE (lease_no, queue) > (%s, %s) ORDER BY lease_no, queue LIMIT %s"  # noqa: S608
-        return await self._ask(query, number, queue, STEP // 10)
+    async def _packed(self, after: int) -> tuple[list[DumpedMessage], int]:
+        """Messages of some packs, and the key of the last of these."""
+        query = f"SELECT {PACK} FROM pack WHERE last > %s ORDER BY last LIMIT {PACKS}"  # noqa: S608 - ours
+        async with self._one_moment():
+            packs = to_packs(await self._ask(query, after))
+            return await self._dumped(packs, ()), packs[-1].last if packs else after
 
-    async def _bundles(self, queue: int, seq: int) -> list[tuple[Any, ...]]:
-        query = f"SELECT {BUNDLE} FROM bundle WHERE (queue, seq) > (%s, %s) ORDER BY queue, seq LIMIT %s"  # noqa: S608
-        return await self._ask(query, queue, seq, STEP // 10)
+    async def _single(self, after: int) -> tuple[list[DumpedMessage], int]:
+        query = f"SELECT {SINGLE} FROM message WHERE seq > %s ORDER BY seq LIMIT {STEP}"  # noqa: S608 - ours
+        async with self._one_moment():
+            singles = to_singles(await self._ask(query, after))
+            return await self._dumped((), singles), singles[-1].seq if singles else after
 
-    async def named(self, seqs: Sequence[int]) -> list[DumpedMessage]:
-        chosen = list(seqs)
-        query = f"SELECT {_COLUMNS} FROM message WHERE seq = ANY (%s::bigint[])"  # noqa: S608 - ours
-        found = [_message(*row) for row in await self._ask(query, chosen)]
-        left = set(chosen) - {message.seq for message in found}
-        if left:
-            query = f"SELECT {BUNDLE} FROM bundle WHERE last >= %s AND seq <= %s"  # noqa: S608 - ours
-            for facts in await self._ask(query, min(left), max(left)):
-                found += [_packed(row) for row in bundles.unpack(*facts) if row.seq in left]
-            query = f"SELECT {HELD} FROM held WHERE last >= %s AND seq <= %s"  # noqa: S608 - ours
-            for facts in await self._ask(query, min(left), max(left)):
-                found += [_packed(row) for row in held.unpack(*facts) if row.seq in left]
+    @contextlib.asynccontextmanager
+    async def _one_moment(self) -> AsyncIterator[None]:
+        """One snapshot for rows and what they point to, while nodes go on writing."""
+        async with self._db.transaction():
+            await self._db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield
+
+    async def _dumped(self, packs: Iterable[Pack], singles: Sequence[Single]) -> list[DumpedMessage]:
+        try:
+            found: list[DumpedMessage] = []
+            for pack in packs:
+                found += dumped_pack(pack, await self._loader.load(Content([pack])))
+            for single in singles:
+                contents = await self._loader.load(Content((), [single]))
+                found.append(dumped(single, contents.body_of(single)))
+        except Damaged as error:
+            raise CannotOpen(f"{error}; run `courier doctor`") from error
         return found
 
+    async def named(self, seqs: Sequence[int]) -> list[DumpedMessage]:
+        found, wanted = await self._loader.load(Named(None, seqs)), set(seqs)
+        return [message for message in await self._dumped(found.packs, found.singles) if message.seq in wanted]
+
     async def delayed_until(self, at: int) -> list[int]:
-        return [seq for (seq,) in await self._ask("SELECT seq FROM message WHERE state = 0 AND due_at <= %s", at)]
+        seqs = [seq for (seq,) in await self._ask("SELECT seq FROM message WHERE state = 0 AND due_at <= %s", at)]
+        packs = await self._ask(f"SELECT {PACK} FROM pack WHERE state = 0 AND due_at <= %s", at)  # noqa: S608 - ours
+        return [*seqs, *(seq for pack in to_packs(packs) for seq in pack.seqs())]
+
+    async def spans(self) -> dict[int, tuple[int, int]]:
+        return {lane: (oldest, following) for lane, oldest, following in await self._ask(Q.lanes, 0, SHARD_LANES - 1)}
 
     async def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]:
-        query = "SELECT start, count, at, events FROM journal WHERE start >= %s ORDER BY start LIMIT %s"
-        while found := await self._ask(query, start, COMMITS):
-            yield [DumpedCommit(first, count, at, bytes(events)) for first, count, at, events in found]
+        query = (
+            "SELECT start, count, at, private, events FROM journal WHERE start >= %s AND start < %s"
+            " ORDER BY start LIMIT %s"
+        )
+        end = first_of_lane(lane_of(start) + 1)
+        while found := await self._ask(query, start, end, COMMITS):
+            yield [
+                DumpedCommit(first, count, at, blanked(events) if is_private else bytes(events))
+                for first, count, at, is_private, events in found
+            ]
             start = found[-1][0] + 1
 
-    async def oldest_offset(self) -> int:
-        ((found,),) = await self._ask("SELECT coalesce(min(start), 0) FROM journal")
-        return int(found)
-
-    async def next_offset(self) -> int:
-        ((found,),) = await self._ask("SELECT coalesce(max(start + count), 0) FROM journal")
-        return int(found)
-
-    async def rows(self, table: str) -> list[tuple[Any, ...]]:
+    async def rows(self, table: str) -> Rows:
         columns = TABLES[table]
-        where = {
-            "record": "WHERE NOT gone",
-            "tally": "WHERE version = (SELECT max(version) FROM tally AS other WHERE other.queue = tally.queue)",
-        }.get(table, "")
-        found = await self._ask(f"SELECT {', '.join(columns)} FROM {table} {where}")  # noqa: S608 - ours
+        where = "WHERE NOT gone" if table == "record" else ""
+        query = f"SELECT {', '.join(columns)} FROM {table} {where}"  # noqa: S608 - ours
+        found = await self._ask(_TALLIES if table == "tally" else query)
         texts = _TEXTS if table in {"fifo", "dedup"} else set()
         return [tuple(_plain(name, value, texts) for name, value in zip(columns, row, strict=True)) for row in found]
 
@@ -169,77 +216,68 @@ class PostgresDump:
     async def put_messages(self, messages: Sequence[DumpedMessage], *, gone: Sequence[int] = ()) -> None:
         leaving = [*gone, *(message.seq for message in messages)]
         async with self._db.transaction():
-            await self._db.execute("DELETE FROM message WHERE seq = ANY (%s::bigint[])", (leaving,))
-            names = f"{_COLUMNS}, size"
-            async with self._db.cursor().copy(f"COPY message ({names}) FROM STDIN".encode()) as rows:
-                for message in messages:
-                    await rows.write_row(_values(message))
+            for table in ("message", "payload"):
+                await self._ask(f"DELETE FROM {table} WHERE seq = ANY (%s::bigint[])", leaving)  # noqa: S608 - ours
+            await put_messages(self._db, [(_values(message), message.body) for message in messages])
 
-    async def put_journal(self, commits: Sequence[DumpedCommit], *, next_seq: int) -> None:
+    async def put_journal(self, commits: Sequence[DumpedCommit]) -> None:
         async with self._db.transaction():
-            await self._db.execute(
-                "DELETE FROM journal WHERE start = ANY (%s::bigint[])", ([c.start for c in commits],)
-            )
-            async with self._db.cursor().copy(b"COPY journal (start, count, at, size, events) FROM STDIN") as rows:
+            await self._ask("DELETE FROM journal WHERE start = ANY (%s::bigint[])", [c.start for c in commits])
+            async with self._db.cursor().copy(
+                b"COPY journal (start, count, at, private, crc, events) FROM STDIN"
+            ) as rows:
                 for c in commits:
-                    await rows.write_row((c.start, c.count, c.at, len(c.events), c.events))
+                    await rows.write_row((c.start, c.count, c.at, False, crc32(c.events), c.events))
+            for lane in {lane_of(commit.start) for commit in commits}:
+                first = min(commit.start for commit in commits if lane_of(commit.start) == lane)
+                await self._ask("INSERT INTO lane VALUES (%s, %s) ON CONFLICT DO NOTHING", lane, first)
 
     async def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         columns = TABLES[table]
         texts = _TEXTS if table in {"fifo", "dedup"} else set()
-        version = ("version",) if table == "record" else ()
+        more = {"record": {"version": 1}, "tally": {"lane": NO_OWNER}}.get(table, {})
         async with self._db.transaction():
             await self._db.execute(f"DELETE FROM {table}".encode())  # noqa: S608 - ours
-            names = ", ".join((*columns, *version))
+            names = ", ".join((*columns, *more))
             async with self._db.cursor().copy(f"COPY {table} ({names}) FROM STDIN".encode()) as copy:
                 for row in rows:
                     values = [_own(name, value, texts) for name, value in zip(columns, row, strict=True)]
-                    await copy.write_row([*values, *(1 for _ in version)])
+                    await copy.write_row([*values, *more.values()])
 
     async def put_facts(self, facts: Facts) -> None:
         put = "INSERT INTO meta VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        block = -(-facts.next_lease // LEASE_BLOCK) * LEASE_BLOCK + 1
+        numbers = {
+            "queue_key": facts.next_key,
+            "message_seq": facts.next_seq,
+            "lease_block": block if block <= LAST_LEASE_BLOCK else 1,
+        }
         async with self._db.transaction():
-            await self._db.execute(put, ("seal_key", facts.seal_key))
-            await self._db.execute(put, ("catalog_version", b"1"))
+            await self._ask(put, "seal_key", facts.seal_key)
+            await self._ask(put, "catalog_version", b"1")
             if facts.identity is not None:
-                await self._db.execute(put, (IDENTITY, facts.identity))
-            for sequence, following in (("queue_key", facts.next_key), ("message_seq", facts.next_seq)):
-                await self._db.execute("SELECT setval(%s, %s, FALSE)", (sequence, following))
+                await self._ask(put, IDENTITY, facts.identity)
+            for sequence, following in numbers.items():
+                await self._ask("SELECT setval(%s, %s, FALSE)", sequence, following)
 
     async def erase_messages(self) -> None:
-        await self._db.execute("TRUNCATE message, bundle, held, journal")
+        await self._db.execute("TRUNCATE message, pack, payload, journal, lane, retained")
 
     async def trim_journal(self, *, before: int) -> None:
-        await self._db.execute("DELETE FROM journal WHERE start < %s", (before,))
-
-
-def _message(
-    seq: int, queue: int, state: int, due_at: int, attempts: int, lease_no: int, entered_at: int,
-    discard_at: int | None, given: bool, id_: bytes, grp: bytes | None, origin: int | None, death: bytes | None,
-    content: bytes,
-) -> DumpedMessage:  # fmt: skip
-    held = _content(content)
-    return DumpedMessage(
-        seq, queue, state, due_at, attempts, lease_no, entered_at, discard_at, held.sent_at, held.delay_ms, given,
-        bytes(id_).decode(), held.content_type, held.attributes, None if grp is None else bytes(grp).decode(),
-        held.trace, origin, None if death is None else bytes(death), held.body,
-    )  # fmt: skip
-
-
-def _packed(row: Row) -> DumpedMessage:
-    assert row.content is not None
-    return _message(
-        row.seq, row.queue, int(row.state), row.due_at, row.attempts, row.lease_no, row.entered_at, None, False,
-        row.id.encode(), row.grp, None, None, row.content,
-    )  # fmt: skip
+        lane = lane_of(before)
+        async with self._db.transaction():
+            await self._ask("DELETE FROM journal WHERE start >= %s AND start < %s", first_of_lane(lane), before)
+            put = "INSERT INTO lane VALUES (%s, %s) ON CONFLICT (number) DO UPDATE SET oldest = excluded.oldest"
+            await self._ask(put, lane, before)
 
 
 def _values(m: DumpedMessage) -> tuple[Any, ...]:
-    content = Content(m.body, m.content_type, m.sent_at, m.delay_ms, m.attributes, m.trace)
     group = None if m.group is None else m.group.encode()
+    trace = None if m.trace is None else m.trace.encode()
     return (
-        m.seq, m.queue, m.state, m.due_at, m.attempts, m.lease_no, m.entered_at, m.discard_at, m.given, m.id.encode(),
-        group, m.origin, m.death, encode(content), len(m.body),
+        m.seq, m.queue, m.state, m.due_at, m.attempts, m.lease_no, m.entered_at, m.discard_at, m.sent_at, m.delay_ms,
+        len(m.body), int(m.given), m.id.encode(), m.content_type.encode(),
+        encode(m.attributes) if m.attributes else None, group, trace, m.origin, m.death, 0, m.turn,
     )  # fmt: skip
 
 

@@ -14,17 +14,15 @@ import contextlib
 import logging
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import Any
 
 import psycopg
 
 from couriermq.core.duties import ARCHIVE, DELIVERY, DUTIES, UPKEEP, owner
 from couriermq.core.errors import Unavailable
-from couriermq.storage.postgres.arrays import numbers
-from couriermq.storage.postgres.circle import Circle
+from couriermq.storage.postgres.connection import Connection, Rows, ask, connect, numbers
+from couriermq.storage.postgres.facts import Q
 from couriermq.storage.postgres.failures import detail
-from couriermq.storage.postgres.link import Connection, Rows, ask, connect
-from couriermq.storage.postgres.queries import Q
+from couriermq.storage.postgres.notifications import Node
 
 TICK_SECONDS = 1.0
 TRUST_SECONDS = 5.0
@@ -43,10 +41,10 @@ log = logging.getLogger(__name__)
 class Duties:
     """Run as a task by the store; `holds` may be asked at any time."""
 
-    def __init__(self, circle: Circle) -> None:
+    def __init__(self, node: Node) -> None:
         self.living: tuple[int, ...] = ()
-        self._circle = circle
-        self._number = LOWEST + int(circle.node, 16) % NODES
+        self._node = node
+        self._number = LOWEST + int(node.name, 16) % NODES
         self._held: frozenset[str] = frozenset()
         self._heard_at = 0.0
         self._connection: Connection | None = None
@@ -87,7 +85,7 @@ class Duties:
                 await self._tick()
             except (psycopg.Error, Unavailable, OSError) as error:
                 if self._connection is not None:
-                    log.warning("this node has lost its duties: %s", detail(error, self._circle.url))
+                    log.warning("this node has lost its duties: %s", detail(error, self._node.url))
                 await self._let_go()
 
     async def _let_go(self) -> None:
@@ -102,7 +100,7 @@ class Duties:
         """See who lives, give up what is another's, take what is ours."""
         asked_at = asyncio.get_running_loop().time()
         connection = await self._connected()
-        (found,) = await ask(connection, [(Q.roster, {"space": self._circle.space, "silent": SILENT_SECONDS})])
+        (found,) = await ask(connection, [(Q.roster, (SILENT_SECONDS, self._node.space))])
         self.living = tuple(sorted(number for number, _, silent in found if not silent))
         await self._end_silent(connection, found)
         ours = {duty for duty in DUTIES if owner(duty, self.living) == self._number}
@@ -113,7 +111,7 @@ class Duties:
 
     async def _connected(self) -> Connection:
         if self._connection is None:
-            connection = await connect(self._circle.url, self._circle.guard)
+            connection = await connect(self._node.url, self._node.guard)
             try:
                 await ask(connection, [(Q.hold, self._where([self._number]))])
             except BaseException:
@@ -142,14 +140,14 @@ class Duties:
         got = {number for number, held in found if held}
         return {duty for duty in duties if LOCKS[duty] in got}
 
-    def _where(self, keys: Iterable[int]) -> dict[str, Any]:
-        return {"space": self._circle.space, "keys": numbers(keys)}
+    def _where(self, keys: Iterable[int]) -> tuple[int, str]:
+        return self._node.space, numbers(keys)
 
     def _take(self, held: frozenset[str], *, again: bool = False) -> None:
         """`again` after a time in which nothing could be relied on: whatever was left undone then is to be found."""
         if again and self._held:
             self._held = frozenset()
-            self._circle.signals.duties_changed()
+            self._node.signals.duties_changed()
         if held != self._held:
             self._held = held
-            self._circle.signals.duties_changed()
+            self._node.signals.duties_changed()

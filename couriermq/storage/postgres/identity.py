@@ -5,23 +5,27 @@ end of what there was, and both can be seen: the database does not come from whe
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from zlib import crc32
 
 import msgspec
 
 from couriermq.clock import fresh_key
 from couriermq.core.chronicle import packed
 from couriermq.core.incarnations import Counters, Identity, NumbersUsedUp, begin, event_of
+from couriermq.core.jumps import Jump, skip
+from couriermq.core.lanes import first_lane, first_of_lane
 from couriermq.core.model import UNENDING
-from couriermq.core.shards import first_of, range_end
+from couriermq.core.shards import range_end
 from couriermq.storage.base import CannotOpen
-from couriermq.storage.postgres.wire import Connection
+from couriermq.storage.postgres.connection import Connection, ask
+from couriermq.storage.postgres.facts import Q
 
 IDENTITY, ORIGIN, MARK = "identity", "origin", "new_incarnation"
 STORE_DIGITS = 24
 UNKNOWN = "?"
 OTHER_ORIGIN = "the database was restored or promoted"
-LOCK = -6
+LOCK = -7
 
 _ALLOWED = "SELECT has_function_privilege('pg_control_system()', 'execute'),"
 _ALLOWED += " has_function_privilege('pg_current_wal_lsn()', 'execute')"
@@ -31,9 +35,38 @@ _TIMELINE = "left(pg_walfile_name(pg_current_wal_lsn()), 8)"  # that of the last
 _DATABASE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
 _TABLE = "'meta'::regclass::oid"
 _PUT = "INSERT INTO meta (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+_END_LEASES = "UPDATE {} SET due_at = %(now)s WHERE state = 2 AND due_at > %(now)s AND due_at <> %(unending)s"
 
 _decode = msgspec.msgpack.Decoder(Identity).decode
 log = logging.getLogger(__name__)
+
+
+class Guard:
+    """The identity of the store as a node knows it. Looks at each connection before it is used: the database may have
+    changed over since the last one. Its numbers have not jumped ahead then, and it may lack what the node knows."""
+
+    def __init__(
+        self, *, shard: int, now: Callable[[], int], on_renewal: Callable[[Connection], Awaitable[None]]
+    ) -> None:
+        self.identity: Identity
+        self.origin: str | None = None
+        self._shard = shard
+        self._now = now
+        self._on_renewal = on_renewal
+        self._space = 0
+
+    @property
+    def jumps(self) -> Sequence[Jump]:
+        return self.identity.jumps
+
+    async def open(self, connection: Connection, *, space: int) -> None:
+        self._space = space
+        self.identity, self.origin = await open_identity(connection, shard=self._shard, space=space, now=self._now)
+
+    async def check(self, connection: Connection) -> None:
+        if self.origin is not None and await origin_of(connection) != self.origin:
+            await self.open(connection, space=self._space)
+            await self._on_renewal(connection)
 
 
 async def origin_of(connection: Connection) -> str:
@@ -42,21 +75,6 @@ async def origin_of(connection: Connection) -> str:
     parts = [_SYSTEM if system else f"'{UNKNOWN}'", _TIMELINE if timeline else f"'{UNKNOWN}'", _DATABASE, _TABLE]
     ((origin,),) = await (await connection.execute(f"SELECT concat_ws('/', {', '.join(parts)})".encode())).fetchall()
     return str(origin)
-
-
-class Guard:
-    """Looks at each connection of a node before it is used: the database may have changed over since the last one.
-
-    Its numbers have not jumped ahead then, and what the node knows may be lost there: `renew` sees to both.
-    """
-
-    def __init__(self, renew: Callable[[Connection], Awaitable[str]]) -> None:
-        self.origin: str | None = None
-        self._renew = renew
-
-    async def check(self, connection: Connection) -> None:
-        if self.origin is not None and await origin_of(connection) != self.origin:
-            self.origin = await self._renew(connection)
 
 
 async def mark(connection: Connection, reason: str) -> None:
@@ -74,7 +92,7 @@ async def open_identity(
 ) -> tuple[Identity, str]:
     """The identity and the origin; a database from elsewhere, or one that is marked, begins a new incarnation."""
     async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (space, LOCK))
+        await connection.execute("SELECT pg_advisory_xact_lock(%s::int, %s::int)", (space, LOCK))
         known, marked, kept = [await _meta(connection, name) for name in (IDENTITY, MARK, ORIGIN)]
         origin = await origin_of(connection)
         reason = marked.decode() if marked is not None else _difference(kept, origin)
@@ -103,37 +121,46 @@ async def _meta(connection: Connection, name: str) -> bytes | None:
 
 
 async def _begin(connection: Connection, identity: Identity, now: int, *, shard: int, reason: str) -> Identity:
-    """Jump ahead with all numbers, and end all leases but claims, which belong to a job and not to a receipt."""
-    newest = await (
-        await connection.execute("SELECT start + count, at FROM journal ORDER BY start DESC LIMIT 1")
-    ).fetchone()
-    ((last, is_called),) = await (await connection.execute("SELECT last_value, is_called FROM message_seq")).fetchall()
-    offset, newest_at = newest or (first_of(shard), now)
-    next_seq = last + is_called
-    counters = Counters(
-        next_seq=next_seq,
-        seq_end=range_end(next_seq),
-        next_offsets=[offset],
-        newest_at=newest_at,
-    )
+    """Jump ahead with all numbers, and end all leases but claims, which belong to a job and not to a receipt.
+
+    Every lane jumps, also one without events: the lost end may have had some.
+    """
+    counters = await _counters(connection, identity, now, shard=shard)
     tag = int.from_bytes(fresh_key()[:8], "big")
     try:
-        identity = begin(identity, counters, now=max(now, newest_at), tag=tag, reason=reason)
+        identity = begin(identity, counters, now=max(now, counters.newest_at), tag=tag, reason=reason)
     except NumbersUsedUp as error:
         raise CannotOpen(str(error)) from error
     present, events = identity.present, packed([event_of(identity)])
     await connection.execute("SELECT setval('message_seq', %s, false)", (present.first_seq,))
+    first = present.jumps[0].first
     await connection.execute(
-        "INSERT INTO journal (start, count, at, size, events) VALUES (%s, 1, %s, %s, %s)",
-        (present.jumps[0].first, present.began_at, len(events), events),
+        "INSERT INTO lane (number, oldest) VALUES (%s, %s) ON CONFLICT DO NOTHING", (first_lane(shard), first)
     )
-    ended = {"now": present.began_at, "unending": UNENDING}
     await connection.execute(
-        "UPDATE message SET due_at = %(now)s WHERE state = 2 AND due_at > %(now)s AND due_at <> %(unending)s", ended
+        "INSERT INTO journal (start, count, at, private, crc, events) VALUES (%s, 1, %s, false, %s, %s)",
+        (first, present.began_at, crc32(events), events),
     )
-    await connection.execute("UPDATE held SET due_at = %(now)s WHERE due_at > %(now)s", ended)
+    for table in ("message", "pack"):
+        await connection.execute(_END_LEASES.format(table).encode(), {"now": present.began_at, "unending": UNENDING})
     log.warning(
         "a new incarnation of the store begins: %s; receipts and positions from before are no longer accepted", reason,
         extra={"store": identity.store, "incarnation": present.name},
     )  # fmt: skip
     return identity
+
+
+async def _counters(connection: Connection, identity: Identity, now: int, *, shard: int) -> Counters:
+    """What the database as it was restored would go on with."""
+    ((last, is_called),) = await (await connection.execute("SELECT last_value, is_called FROM message_seq")).fetchall()
+    ((newest_at,),) = await (await connection.execute("SELECT max(at) FROM journal")).fetchall()
+    lanes = range(first_lane(shard), first_lane(shard + 1))
+    (used,) = await ask(connection, [(Q.lanes, (lanes[0], lanes[-1]))])
+    ends = {lane: following for lane, _, following in used}
+    next_seq = last + is_called
+    return Counters(
+        next_seq=next_seq,
+        seq_end=range_end(next_seq),
+        next_offsets=[skip(identity.jumps, ends.get(lane, first_of_lane(lane))) for lane in lanes],
+        newest_at=now if newest_at is None else newest_at,
+    )

@@ -2,73 +2,81 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
-from typing import TypeVar
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import psycopg
 
 from couriermq.clock import SystemClock, fresh_key
 from couriermq.core.chronicle import Commit
 from couriermq.core.duties import UPKEEP
-from couriermq.core.errors import CourierError, MessageNotFound, QueueNotFound, Unavailable
-from couriermq.core.events import Entry, Event, EventKind
-from couriermq.core.model import MINUTE, Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
+from couriermq.core.errors import CourierError, InvalidReceipt, Unavailable
+from couriermq.core.events import Entry, Event
+from couriermq.core.incarnations import Identity, Stamp
+from couriermq.core.jumps import Jump
+from couriermq.core.lifecycle.expire import STEP, expire
+from couriermq.core.lifecycle.needs import Deciding
+from couriermq.core.lifecycle.order import keep_order, ordered_keys
+from couriermq.core.lifecycle.purge import sweep
+from couriermq.core.lifecycle.quarantine import quarantine
+from couriermq.core.lifecycle.send import Order as SendOrder
+from couriermq.core.lifecycle.send import Outcomes
+from couriermq.core.lifecycle.unit import Unit
+from couriermq.core.model import MINUTE, Counters, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
-from couriermq.core.shards import first_of
 from couriermq.storage.base import (
     SWEEP_COUNT,
     SWEEP_MS,
     Directory,
-    Filter,
-    Moved,
     Parcel,
+    RoutesChanged,
     ShardLog,
     Signals,
     Span,
     StoredRecord,
 )
+from couriermq.storage.claims import Claims
+from couriermq.storage.contents import Damaged
+from couriermq.storage.data_plane import DataPlane
+from couriermq.storage.group_commit import SEND, TIME, ConcurrentCommit, Joint, Work
 from couriermq.storage.metrics import Metrics
-from couriermq.storage.postgres import browsing, care, passing
-from couriermq.storage.postgres.arrays import numbers
-from couriermq.storage.postgres.circle import Circle
-from couriermq.storage.postgres.claims import Claims
-from couriermq.storage.postgres.commit import GroupCommit
+from couriermq.storage.postgres import care
+from couriermq.storage.postgres.connection import Connection, Pool, Rows, Step, ask, connect, migrate, numbers, space_of
 from couriermq.storage.postgres.duties import Duties
+from couriermq.storage.postgres.engine import MOST_DAMAGED, Committer, look
+from couriermq.storage.postgres.facts import Q, to_counters
 from couriermq.storage.postgres.failures import UNREACHABLE, open_patiently, refusal
 from couriermq.storage.postgres.identity import Guard
 from couriermq.storage.postgres.journal import Journal
-from couriermq.storage.postgres.link import Rows, Step, ask, connect
-from couriermq.storage.postgres.orders import Pass, Receive, Send, Settle
-from couriermq.storage.postgres.pace import Pace
-from couriermq.storage.postgres.pool import Pool
-from couriermq.storage.postgres.porting import Porting
-from couriermq.storage.postgres.queries import Q
+from couriermq.storage.postgres.notifications import Node, Pause, Watch
+from couriermq.storage.postgres.porting import Porting, join
 from couriermq.storage.postgres.records import Records, queues_of
-from couriermq.storage.postgres.renewal import Renewal
-from couriermq.storage.postgres.rows import to_counters, to_message
-from couriermq.storage.postgres.schema import migrate, space_of
-from couriermq.storage.postgres.sending import are_plain
-from couriermq.storage.postgres.skew import LOOK_TICKS, Skew
-from couriermq.storage.postgres.solo import alone
-from couriermq.storage.postgres.stages import Stages
-from couriermq.storage.postgres.transaction import Transaction
-from couriermq.storage.postgres.watch import Watch
+from couriermq.storage.skew import LOOK_TICKS, Skew
+from couriermq.storage.stages import Stages
 
-T = TypeVar("T")
-
+COMMITTERS = 2
+"""Connections that commit, each in a lane of its own: while one waits for the disk, the next batch is made."""
 COUNTED_TOGETHER = 500
 """Queues whose counters one query reads."""
 PASS_COUNT = 500
-"""For how many queues time is applied in one order."""
+"""Queues that are taken off the agenda at a time."""
+PASS_WEIGHT = 100
+"""As how many messages a queue that time is applied to counts, for the size of a batch."""
 FULL_LOOK_TICKS = 60
+LIKELY_COUNT = 32
+"""How many messages a receiver is taken to get, for the size of a batch."""
+
+log = logging.getLogger(__name__)
 
 
-class PostgresStore(Renewal, Claims, Stages):
-    """One database (or one schema of it), any number of nodes."""
+class PostgresStore(DataPlane, Claims, Stages):
+    """One database (or one schema of it), up to eight nodes."""
 
-    patience_seconds = 0.0
-    """For so long `open` tries to reach a database that is not there yet."""
+    changed_reason: str | None = None
+    """Why this node must be started anew, if so."""
+
+    _commit: ConcurrentCommit
 
     def __init__(
         self,
@@ -79,6 +87,7 @@ class PostgresStore(Renewal, Claims, Stages):
         skew: Skew | None = None,
         now: Callable[[], int] | None = None,
         on_change: Callable[[], None] = lambda: None,
+        committers: int | None = None,
     ) -> None:
         """A shard other than the home gets the key of the home, so that a receipt holds in each of them.
 
@@ -86,72 +95,105 @@ class PostgresStore(Renewal, Claims, Stages):
         """
         self.now = now or SystemClock().now
         self._on_change = on_change
-        self._guard = Guard(self._renew)
+        self._guard = Guard(shard=shard, now=lambda: self.now(), on_renewal=self._renewed)  # noqa: PLW0108 - tests set it
         self._skew = skew or Skew(None, limit_ms=0)
         self.url = url
+        self.patience_seconds = 0.0
+        """How long `open` tries while the database may still come up."""
         self._shard = shard
         self._seal_key = seal_key
+        self._committer_count = committers or COMMITTERS
         self._pool = Pool(url, guard=self._guard)
-        self._journal = Journal(self._pool, first=first_of(shard))
+        self._journal = Journal(self._pool, shard=shard)
         self._doomed: dict[int, Queue] = {}
         self._dedup_due = 0
+        self._now = 0
+        """The newest instant that this node has heard of."""
 
     async def open(self, *, directory: Directory, signals: Signals) -> None:
         """Bring the schema up to date, or wait for the node that does; raises CannotOpen."""
         self._directory = directory
         self._advancing = asyncio.Lock()
-        self._circle = Circle(self.url, fresh_key().hex()[:16], directory, signals)
-        self._circle.guard = self._guard
-        self._circle.tell = self._pool.ask
-        await open_patiently(self._open, url=self.url, patience_seconds=self.patience_seconds)
+        self._node = Node(self.url, fresh_key().hex()[:16], directory, signals, shard=self._shard, guard=self._guard)
+        self._node.tell = self._pool.ask
+        await open_patiently(self._try_to_open, url=self.url, patience_seconds=self.patience_seconds)
 
-    async def _open(self) -> None:
+    async def _try_to_open(self) -> None:
         async with contextlib.AsyncExitStack() as undo:  # an open that fails leaves no connection and no task behind
-            self._pool.open()
-            undo.push_async_callback(self._pool.close)
-            await self._prepare()
-            self._commit = GroupCommit(self._circle, self.sealer)
-            self._pace = Pace(asyncio.get_running_loop().time)
-            self._records = Records(self._circle, self._pool, self._look_again)
-            self.porting = Porting(self._circle, self._pool)
-            self._watch = Watch(self._circle, on_tick=self._tick, on_lost=self._lost)
-            self._duties = Duties(self._circle)
-            undo.push_async_callback(self._watch.stop)
-            await self._watch.start()
-            undo.push_async_callback(self._duties.stop)
-            await self._duties.start()
-            await self._skew.look(self._database_now)
+            await self._start(undo)
             undo.pop_all()
+
+    async def _start(self, undo: contextlib.AsyncExitStack) -> None:
+        self._pool.open()
+        undo.push_async_callback(self._pool.close)
+        await self._prepare()
+        self._committers = [Committer(self._node, self._order_to_set_aside) for _ in range(self._committer_count)]
+        self._commit = ConcurrentCommit(self._committers)
+        self._node.metrics = self._journal.metrics = self._commit.metrics
+        self._pause = Pause(asyncio.get_running_loop().time)
+        self._records = Records(self._node, self._pool, self._commit, self._look_again)
+        self.porting = Porting(self._node, self._pool, self._commit, self._records)
+        self._watch = Watch(self._node, on_tick=self._tick, on_lost=self._lost)
+        self._duties = Duties(self._node)
+        undo.push_async_callback(self._watch.stop)
+        await self._watch.start()
+        undo.push_async_callback(self._duties.stop)
+        await self._duties.start()
+        await self._skew.look(self._database_now)
 
     async def _prepare(self) -> None:
         async with self._pool.taken() as connection:
-            self._circle.space = await space_of(connection)
-            await migrate(connection, self._circle.space)
-            await self._join(connection)
-            ((key,),) = (await ask(connection, [(Q.read_meta, {"name": "seal_key"})]))[0]
-            self.identity, self._guard.origin = await self._identify(connection)
-        self.seal_key = bytes(key)
+            self._node.space = await space_of(connection)
+            await migrate(connection, self._node.space)
+            self.seal_key = await join(connection, self._shard, self._seal_key)
+            await self._guard.open(connection, space=self._node.space)
         self.sealer = Sealer(self.seal_key, self.identity.tags)
-        self._journal.jumps = self.identity.jumps
+
+    async def _renewed(self, connection: Connection) -> None:
+        """The database was restored, or a standby promoted, while this node was running; raises Unavailable where the
+        control plane there is older than what the node knows."""
+        ((version,),) = (await ask(connection, [(Q.catalog_version, ())]))[0]
+        if version < self._node.catalog_version:
+            self.changed_reason = "the database is in an earlier state than this node knows; start the node anew"
+            log.critical(self.changed_reason)
+            self._on_change()
+            raise Unavailable(self.changed_reason)
+        self.sealer.renew(self.identity.tags)
+        self._node.seqs.clear()
+
+    @property
+    def identity(self) -> Identity:
+        return self._guard.identity
+
+    @property
+    def stamp(self) -> Stamp:
+        return self.identity.stamp
+
+    @property
+    def jumps(self) -> Sequence[Jump]:
+        return self._guard.jumps
 
     async def refresh(self) -> None:
         """Hear now of what other nodes have changed in the control plane."""
-        await self._circle.refresh()
+        await self._node.refresh()
 
     async def close(self) -> None:
         await self._watch.stop()  # first: its ticks give orders to the commit
         await self._commit.close()
         await self._duties.stop()
+        await self._node.close()
+        for committer in self._committers:
+            await committer.disconnect()
         await self._pool.close()
 
     @property
     def metrics(self) -> Metrics:
-        return self._circle.metrics
+        return self._commit.metrics
 
     @property
     def unavailable_reason(self) -> str | None:
         """Why the store takes no messages now, if so."""
-        return self.changed_reason or self._commit.failure or self._skew.reason
+        return self.changed_reason or self._node.failure or self._skew.reason
 
     @property
     def leads(self) -> bool:
@@ -172,18 +214,18 @@ class PostgresStore(Renewal, Claims, Stages):
     async def catch_up(self) -> bool:
         if self.unavailable_reason is not None:
             return False
-        seen = self._circle.catalog_version
+        seen = self._node.catalog_version
         with contextlib.suppress(CourierError):
             await self._records.refresh()
-        return self._circle.catalog_version != seen
+        return self._node.catalog_version != seen
 
     async def load_records(self) -> list[StoredRecord]:
         records = await self._records.load()
         for queue in await self._records.doomed():
             self._doom(queue)
         for queue in queues_of(records):
-            self._circle.agenda.note(queue.key, 0)
-        self._circle.signals.due(0)
+            self._node.agenda.note(queue.key, 0)
+        self._node.signals.due(0)
         return records
 
     async def next_key(self) -> int:
@@ -206,9 +248,7 @@ class PostgresStore(Renewal, Claims, Stages):
 
     def _look_again(self, key: int) -> None:
         """Settings such as retention may have changed what is due when; or the queue has come from another shard."""
-        self._circle.marks.forget(key)
-        if self._circle.agenda.note(key, 0):
-            self._circle.signals.due(0)
+        self._node.due(key, 0)
 
     # -- data plane -------------------------------------------------------------------------------------------
 
@@ -216,156 +256,114 @@ class PostgresStore(Renewal, Claims, Stages):
         self, parcels: Sequence[Parcel], *, now: int, principal: str, events: Sequence[Event] = ()
     ) -> list[Sent | CourierError]:
         self._skew.check()
-        order = Send(parcels, now, principal, events, self._circle.catalog_version, are_plain(parcels))
-        sent: list[Sent | CourierError] = await self._commit.submit(order)
+        size = sum([len(parcel.draft.body) for parcel in parcels])
+        order = SendOrder(parcels, now, principal, events)
+        routed = (self._node.catalog_version, order)
+        sent: list[Sent | CourierError] = await self._commit.submit(
+            Joint((SEND, 0), self._send_routed, routed, len(parcels), size, ordered_keys(p.queue for p in parcels))
+        )
         return sent
 
-    async def receive(
-        self, queue: Queue, *, limit: int, lease_ms: int, now: int, principal: str, group_limit: int | None = None
-    ) -> list[Lease]:
-        self._skew.check()
-        leases: list[Lease] = await self._commit.submit(Receive(queue, limit, lease_ms, group_limit, now, principal))
-        return leases
+    def _send_routed(
+        self, unit: Unit, orders: list[tuple[int, SendOrder]]
+    ) -> Deciding[Sequence[Outcomes | RoutesChanged]]:
+        """Parcels that were addressed before another node changed the control plane are to be addressed anew."""
+        version = self._node.catalog_version
+        sent = iter((yield from self._send(unit, [order for routed_by, order in orders if routed_by == version])))
+        return [next(sent) if routed_by == version else RoutesChanged() for routed_by, _ in orders]
 
     async def settle(
         self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
     ) -> list[Settled | CourierError]:
+        """A receipt that seems to be made up may be of an incarnation that another node has begun."""
+        stamp = self.stamp
+        outcomes = await super().settle(queue, settlements, now=now, principal=principal)
+        unread = [index for index, outcome in enumerate(outcomes) if isinstance(outcome, InvalidReceipt)]
+        if unread:
+            async with self._pool.taken() as connection:
+                await self._guard.check(connection)
+        if unread and self.stamp != stamp:
+            again = [settlements[index] for index in unread]
+            read = await super().settle(queue, again, now=now, principal=principal)
+            for index, outcome in zip(unread, read, strict=True):
+                outcomes[index] = outcome
+        return outcomes
+
+    def _likely_count(self, queue: Queue, limit: int) -> int:
         self._skew.check()
-        tokens = await self._read_tokens(settlements)
-        settled: list[Settled | CourierError] = await self._commit.submit(
-            Settle(queue, settlements, tokens, now, principal)
-        )
-        return settled
+        return min(limit, LIKELY_COUNT)
 
-    async def browse(self, queue: Queue, *, now: int, where: Filter, limit: int, after: str | None = None) -> Page:
-        if where.id is not None:
-            steps = browsing.ask_id(queue, self.sealer, where.id, after=after, limit=limit + 1)
-            live, found = await self._look(queue, now, *steps)
-            return browsing.page_of_id(live, browsing.of_id(found, where.id), where, limit=limit)
-        live, found = await self._look(queue, now, *browsing.ask_page(queue, after))
-        return await browsing.browse(self._pool, live, found, where, after=after, limit=limit)
+    async def _look(self, order: Work) -> Any:
+        self._skew.check()
+        for _ in range(MOST_DAMAGED):
+            try:
+                async with self._pool.taken() as connection:
+                    return await look(connection, self._node, order)
+            except Damaged as damaged:
+                reason = f"{damaged}; run `courier doctor`"
+                if not await self._commit.submit(self._order_to_set_aside(damaged)):
+                    break
+        raise Unavailable(reason)
 
-    async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
-        steps = browsing.ask_id(queue, self.sealer, message_id, after=None, limit=1)
-        live, found = await self._look(queue, now, *steps)
-        rows = browsing.of_id(found, message_id)
-        if not rows:
-            raise MessageNotFound(message_id)
-        return to_message(live, rows[0])
+    def _is_behind(self, key: int, now: int, unit: Unit | None = None) -> bool:
+        if unit is not None and key in unit.touched:
+            return unit.touched[key].next_due <= now
+        return self._node.agenda.is_due(key, now)
 
-    async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
-        async def work(tx: Transaction, live: Queue) -> list[int]:
-            return await browsing.remove_chosen(tx, live, seqs, kind=EventKind(kind), now=now, principal=principal)
+    def _bring_on(self, unit: Unit, live: Queue, now: int) -> Deciding[None]:
+        if self._node.agenda.is_due(live.key, now):
+            yield from self._expire(unit, live, now)
 
-        return await self._alone(queue, now, work)
+    def _expire(self, unit: Unit, queue: Queue, now: int) -> Deciding[None]:
+        """Should it fail, the queue comes on the agenda again; what it finds for later does so with the commit."""
+        self._node.agenda.take_off(queue.key)
+        unit.tally(queue.key).next_due = now
+        yield from expire(unit, queue, queues=self._directory, now=now)
 
-    async def purge(
-        self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
-    ) -> Moved:
-        async def work(tx: Transaction, live: Queue) -> Moved:
-            return await browsing.purge(
-                tx, live, upto_seq=upto_seq, after=after, limit=limit, now=now, principal=principal
-            )
+    async def _catch_up(self, queue: Queue, now: int) -> Queue:
+        """What other nodes have leased, only the database knows: it is asked whether time has done anything."""
+        self._skew.check()
+        live = self._known(queue)
+        while await self._due_of([live], now):
+            try:
+                await self._pass_time(live.key, now)
+            except Unavailable:
+                break  # a store that cannot write can still be looked at, as it was when it last could
+            live = self._known(queue)
+        return live
 
-        return await self._alone(queue, now, work)
-
-    async def move(
-        self,
-        source: Queue,
-        target: Queue | None,
-        *,
-        seqs: Sequence[int] | None,
-        upto_seq: int,
-        after: str | None,
-        limit: int,
-        kind: str,
-        now: int,
-        principal: str,
-    ) -> Moved:
-        async def work(tx: Transaction, live: Queue) -> Moved:
-            return await browsing.move(
-                tx,
-                live,
-                target and self._known(target),
-                directory=self._directory,
-                seqs=seqs,
-                upto_seq=upto_seq,
-                after=after,
-                limit=limit,
-                kind=EventKind(kind),
-                now=now,
-                principal=principal,
-            )
-
-        if target is not None:
-            await self._catch_up(target, now)
-        return await self._alone(source, now, work, also=target)
-
-    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
-        return await self._alone(queue, now, partial(browsing.hasten, after=after, limit=limit, now=now))
+    async def _due_of(self, queues: Sequence[Queue], now: int) -> set[int]:
+        keys = numbers(queue.key for queue in queues)
+        untils = numbers(now - queue.settings.retention_ms for queue in queues)
+        return {key for (key,) in await self._pool.ask_one(Q.is_due, keys, untils, now)}
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
-        _, (found,) = await self._look(queue, now, (Q.counters, {"queue": queue.key}))
-        return to_counters(*found[0]) if found else Counters()
+        live = await self._catch_up(queue, now)
+        ((_, *figures),) = await self._pool.ask_one(Q.counters_of, numbers([live.key]))
+        return to_counters(*figures)
 
     async def counters_of(self, queues: Sequence[Queue], *, now: int) -> dict[int, Counters]:
         found: dict[int, Counters] = {}
         for first in range(0, len(queues), COUNTED_TOGETHER):
-            asked = {queue.key: queue for queue in queues[first : first + COUNTED_TOGETHER]}
-            live = [queue for key in asked if (queue := self._directory.queue_of_key(key)) is not None]
-            untils = numbers(now - queue.settings.retention_ms for queue in live)
-            rows = await self._pool.ask_one(
-                Q.counters_of, keys=numbers(queue.key for queue in live), untils=untils, now=now
-            )
-            for key, due, *figures in rows:
-                with contextlib.suppress(QueueNotFound):
-                    found[key] = await self.counters(asked[key], now=now) if due else to_counters(*figures)
+            keys = [queue.key for queue in queues[first : first + COUNTED_TOGETHER]]
+            live = [queue for key in keys if (queue := self._directory.queue_of_key(key)) is not None]
+            due = await self._due_of(live, now)
+            for queue in live:
+                if queue.key in due:
+                    with contextlib.suppress(CourierError):
+                        await self._catch_up(queue, now)
+            rows = await self._pool.ask_one(Q.counters_of, numbers(queue.key for queue in live))
+            found |= {key: to_counters(*figures) for key, *figures in rows}
         return found
 
     async def last_seq(self, queue: Queue) -> int:
         ((seq,),) = await self._pool.ask_one(Q.last_seq)
-        return self._circle.seqs.newest(int(seq))
+        return self._node.seqs.newest(int(seq))
 
-    def _known(self, queue: Queue) -> Queue:
-        live = self._directory.queue_of_key(queue.key)
-        if live is None:
-            raise QueueNotFound(queue.name)
-        return live
-
-    async def _alone(
-        self,
-        queue: Queue,
-        now: int,
-        work: Callable[[Transaction, Queue], Awaitable[T]],
-        also: Queue | None = None,
-    ) -> T:
-        """A transaction for one order that is too rare or too large to share one with others."""
-        await self._catch_up(queue, now)
-        named = [queue] if also is None else [queue, also]
-
-        async def on_live(tx: Transaction) -> T:
-            return await work(tx, self._known(queue))
-
-        return await alone(self._circle, self._pool, lambda: [self._known(one) for one in named], on_live)
-
-    async def _look(self, queue: Queue, now: int, *steps: Step) -> tuple[Queue, list[Rows]]:
-        """Ask something about a queue that time has been applied to, so that the answer is exact."""
-        self._skew.check()
-        while True:
-            live = self._known(queue)
-            until = now - live.settings.retention_ms
-            is_due = Q.is_due, {"queue": live.key, "now": now, "until": until}
-            ((due,),), *answers = await self._pool.ask(is_due, *steps)
-            if not due:
-                return live, answers
-            try:
-                await self._pass_time([live.key], now)
-            except Unavailable:
-                return live, answers  # a store that cannot write can still be looked at, as it was when it last could
-
-    async def _catch_up(self, queue: Queue, now: int) -> None:
-        """Apply time, step by step, before something that does not share the group commit."""
-        await self._look(queue, now)
+    def _order_to_set_aside(self, damaged: Damaged) -> Work:
+        return lambda unit: quarantine(
+            unit, start=damaged.start, seq=damaged.seq, queues=self._directory, sealer=self.sealer, at=self._now
+        )
 
     # -- time -------------------------------------------------------------------------------------------------
 
@@ -374,53 +372,58 @@ class PostgresStore(Renewal, Claims, Stages):
             return await self._advance(now)
 
     async def _advance(self, now: int) -> int | None:
+        self._now = max(self._now, now)
         await self._forget_dedup(now)
         await self._finish_claims(now)
         await self._forget_stages(now)
-        agenda = self._circle.agenda
+        agenda = self._node.agenda
         while keys := agenda.take(now, PASS_COUNT):
-            try:
-                await self._pass_time([key for key in keys if self._directory.queue_of_key(key)], now)
-                deleted = [key for key in keys if key in self._doomed and not self._directory.queue_of_key(key)]
-                for key in deleted:
-                    if not await self._sweep(self._doomed[key], now):
-                        agenda.note(key, now + SWEEP_MS)  # what is due elsewhere does not wait for all of it
-            except BaseException:
+            done = await asyncio.gather(*(self._pass_queue(key, now) for key in keys), return_exceptions=True)
+            failures = [failure for failure in done if isinstance(failure, BaseException)]
+            if failures:
                 for key in keys:
                     agenda.note(key, now)  # it is still to be done
-                raise
-        return agenda.next_at()  # at once: what the watch has heard meanwhile may have happened long ago
+                raise failures[0]
+        return agenda.next_at()
 
-    async def _pass_time(self, keys: Sequence[int], now: int) -> None:
-        if keys:
-            dues = await self._commit.submit(Pass(keys, now))
-            for key, at in dues.items():
-                self._circle.agenda.note(key, at)
+    async def _pass_queue(self, key: int, now: int) -> None:
+        if self._directory.queue_of_key(key):
+            await self._pass_time(key, now)
+        elif key in self._doomed:
+            doomed = self._doomed[key]
+            if await self._commit.submit(lambda unit: self._sweep(unit, doomed, now)):
+                await self._forget(doomed)
+            else:
+                self._node.agenda.note(key, now + SWEEP_MS)  # what is due elsewhere does not wait for all of it
 
-    async def _sweep(self, queue: Queue, now: int) -> bool:
-        """Remove some of a deleted queue; whether nothing of it is left."""
+    async def _pass_time(self, key: int, now: int) -> None:
+        def decide(unit: Unit, orders: list[None]) -> Deciding[list[None]]:
+            queue = self._directory.queue_of_key(key)
+            if queue is not None:
+                yield from keep_order(queue)
+                yield from self._expire(unit, queue, now)
+            return orders
 
-        async def work(tx: Transaction) -> bool:
-            return await browsing.sweep(tx, queue, now=now, limit=SWEEP_COUNT)
+        await self._commit.submit(Joint((TIME, key), decide, None, PASS_WEIGHT))
 
-        if not await alone(self._circle, self._pool, lambda: [queue], work):
-            return False
-        where = {"queue": queue.key}
-        named: Step = (Q.sweep_record, {"tenant": queue.tenant, "id": queue.id})
-        claims: list[Step] = [(query, where) for query in (Q.forget_claim_parts, Q.forget_claims, Q.forget_jobs)]
-        await self._pool.ask(*claims, (Q.delete_groups, where), (Q.delete_tallies, where), named)
+    def _sweep(self, unit: Unit, queue: Queue, now: int) -> Deciding[bool]:
+        yield from keep_order(queue)
+        return (yield from sweep(unit, queue, now=now, limit=SWEEP_COUNT))
+
+    async def _forget(self, queue: Queue) -> None:
+        """A queue that was deleted has no message any more."""
+        queries = (Q.forget_claim_parts, Q.forget_claims, Q.forget_jobs, Q.delete_groups, Q.delete_tallies)
+        steps: list[Step] = [(query, (queue.key,)) for query in queries]
+        await self._pool.ask(*steps, (Q.sweep_record, (queue.tenant, queue.id)))
         self._doomed.pop(queue.key, None)
-        self._circle.marks.forget(queue.key)
-        return True
 
     async def _forget_dedup(self, now: int) -> None:
         while self.leads and self._dedup_due <= now:
-            async with self._pool.taken() as connection:
-                cursor = await connection.execute(Q.forget_dedup, {"now": now, "limit": passing.STEP})
-                self._dedup_due = now if cursor.rowcount == passing.STEP else now + MINUTE
+            gone = await self._pool.ask_one(Q.forget_dedup, now, STEP)
+            self._dedup_due = now if len(gone) == STEP else now + MINUTE
 
     def _lost(self) -> None:
-        self._commit.failure = self._commit.failure or UNREACHABLE
+        self._node.failure = self._node.failure or UNREACHABLE
 
     async def _database_now(self) -> int:
         ((now,),) = await self._pool.ask_one(Q.database_now)
@@ -429,33 +432,31 @@ class PostgresStore(Renewal, Claims, Stages):
     async def _tick(self, ticks: int) -> None:
         if ticks % LOOK_TICKS == 0:
             await self._skew.look(self._database_now)
-        if self._commit.failure is not None:
-            await self._commit.submit(Pass((), 0))  # nothing to do but to find out that it can be done again
+        if self._node.failure is not None:
+            await self._pool.ask_one(Q.catalog_version)  # find out that it can be reached again
+            self._node.failure = None
         if self.leads:
             await self._lead(ticks)
 
     async def _lead(self, ticks: int) -> None:
         """Hear of what will happen to queues that only other nodes, or dead ones, know of."""
-        if not self._pace.is_due:
+        if not self._pause.is_over:
             return
-        with self._pace.look():
-            tallies = await self._pool.ask_one(Q.tallies)
-            dues = await self._pool.ask_one(Q.first_ends, keys=numbers(key for key, _, pending in tallies if pending))
+        with self._pause.scanning():
+            found = await self._pool.ask_one(Q.pending_queues)
+            dues = await self._pool.ask_one(Q.first_ends, numbers(key for key, _, pending in found if pending))
             if ticks % FULL_LOOK_TICKS == 0:
                 for queue in await self._records.doomed():
                     self._doom(queue)
-                dues += await self._all_dues(key for key, _, _ in tallies)
-        news = [at for key, at in dues if at is not None and self._circle.agenda.note(key, at)]
-        if news:
-            self._circle.signals.due(min(news))
+                dues += await self._age_ends(key for key, _, _ in found)
+        for key, at in dues:
+            if at is not None:
+                self._node.due(key, at)
 
-    async def _all_dues(self, keys: Iterable[int]) -> Rows:
+    async def _age_ends(self, keys: Iterable[int]) -> Rows:
         queues = [queue for key in keys if (queue := self._directory.queue_of_key(key))]
-        where = {
-            "keys": numbers(queue.key for queue in queues),
-            "retentions": numbers(queue.settings.retention_ms for queue in queues),
-        }
-        return await self._pool.ask_one(Q.next_due, **where)
+        retentions = numbers(queue.settings.retention_ms for queue in queues)
+        return await self._pool.ask_one(Q.age_ends, numbers(queue.key for queue in queues), retentions)
 
     # -- journal ----------------------------------------------------------------------------------------------
 
@@ -478,7 +479,7 @@ class PostgresStore(Renewal, Claims, Stages):
         return await self._journal.offsets_at(at)
 
     async def offset_keeping(self, size: int, lane: int) -> int:
-        return await self._journal.offset_keeping(size)
+        return await self._journal.offset_keeping(size, lane)
 
     # -- care -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from couriermq.dialects.anypoint.journal_history import JournalHistory
 from tests.support.anypoint import AnypointCaller, good
 from tests.support.inprocess import courier_app
 
-pytestmark = pytest.mark.every_engine
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("_one_lane")]
 
 NOON = 1_700_049_600_000  # 2023-11-15T12:00:00Z
 

@@ -13,7 +13,7 @@ from tests.support.discue import LIVE, Organization, discue_organization, refuse
 from tests.support.eventually import eventually
 from tests.support.receiver import answer, receiving
 
-pytestmark = pytest.mark.every_engine
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("_one_lane")]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.support.native import PREFIX, Tenant, native_tenant
 
 EVENTS = f"{PREFIX}/journal/events"
 
-pytestmark = pytest.mark.every_engine
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("_one_lane")]
 
 
 @pytest.fixture

@@ -21,8 +21,9 @@ async def test_a_reader_is_answered_by_a_commit_of_another_node(tmp_path: Path) 
         queue = await there.queue("orders")
         await queue.send("sent before")
         (lease,) = await queue.receive()
-        start = (await here.ask("GET", f"{PREFIX}/journal"))["next"]
-        reader = asyncio.create_task(here.ask("GET", f"{EVENTS}?from={start}&queue=orders&wait_ms=60000"))
+        place = (await here.ask("GET", f"{PREFIX}/journal"))["merged"]
+        asked = f"{EVENTS}?merged=true&from={place}&queue=orders&wait_ms=60000"
+        reader = asyncio.create_task(here.ask("GET", asked))
         await eventually(lambda: here.app.services.followers.count)
         await queue.ask("POST", "/ack", {"receipt": lease["receipt"]})  # of which no notice tells
         page = await eventually(lambda: after_a_second(here, reader))

@@ -11,11 +11,10 @@ import pytest
 from couriermq.core.errors import Invalid, Unavailable
 from couriermq.core.model import Draft
 from couriermq.storage.base import CannotOpen, StoredRecord
-from couriermq.storage.postgres import link, schema
+from couriermq.storage.postgres import connection as connections
+from couriermq.storage.postgres.connection import Connection, Pool, connect, version_of
 from couriermq.storage.postgres.duties import Duties
-from couriermq.storage.postgres.link import Connection, connect
-from couriermq.storage.postgres.pool import Pool
-from couriermq.storage.postgres.schema import version_of
+from couriermq.storage.postgres.identity import Guard
 from couriermq.storage.postgres.store import PostgresStore
 from tests.support.cluster import Standby
 from tests.support.engines import TENANT, Rig, forget
@@ -41,7 +40,7 @@ def own_cluster() -> Iterator[Cluster]:
 
 
 async def test_a_server_that_is_too_old_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "OLDEST_VERSION", 990_000)
+    monkeypatch.setattr(connections, "OLDEST_VERSION", 990_000)
     with pytest.raises(CannotOpen, match=r"^PostgreSQL \d+ is too old; 15 is the oldest$"):
         await Rig(lambda: PostgresStore(shared_cluster().url())).open()
 
@@ -92,21 +91,30 @@ async def test_a_store_that_is_closed_refuses_orders_and_connects_no_more(url: s
     await rig.close()
     with pytest.raises(Unavailable, match="the store is closing"):
         await rig.send("orders")
-    assert [lane._connection for lane in store._commit._idle] == [None] * len(store._commit._idle)
+    assert [committer._connection for committer in store._committers] == [None] * len(store._committers)
 
 
 # -- connections that are given back ------------------------------------------------------------------------------
 
 
+def guard() -> Guard:
+    """One that has not seen the database yet, and so refuses none."""
+
+    async def renewed(_: Connection) -> None:
+        raise AssertionError("the database is no other")
+
+    return Guard(shard=0, now=lambda: 0, on_renewal=renewed)
+
+
 async def test_a_connection_that_is_given_back_to_a_closed_pool_is_closed(url: str) -> None:
-    pool = Pool(url)
+    pool = Pool(url, guard=guard())
     async with pool.taken() as connection:
         await pool.close()
     assert connection.closed
 
 
 async def test_a_connection_whose_rollback_is_cancelled_is_closed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = Pool(url)
+    pool = Pool(url, guard=guard())
     taken: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
 
     async def never(*_: object) -> None:
@@ -177,7 +185,7 @@ async def test_durability_is_never_traded_for_speed(url: str) -> None:
     ((set_by_us,),) = await (await ours.execute("SHOW synchronous_commit")).fetchall()
     await ours.close()
     assert set_by_us == usual
-    assert "synchronous_commit" not in link.SETTINGS
+    assert "synchronous_commit" not in connections.SETTINGS
 
 
 # -- a schema that moves on ---------------------------------------------------------------------------------------
@@ -202,7 +210,7 @@ async def test_one_node_migrates_and_those_of_the_version_before_work_on(
             served += 1
 
     work = asyncio.create_task(serve())
-    newest = schema.migrations()[-1][0]
+    newest = connections.migrations()[-1][0]
     _add_migration(tmp_path / "migrations", newest + 1, monkeypatch)
     new = [Rig(lambda: PostgresStore(url), old.clock) for _ in range(3)]
     await asyncio.gather(*(rig.open() for rig in new))
@@ -215,7 +223,8 @@ async def test_one_node_migrates_and_those_of_the_version_before_work_on(
         assert await version_of(connection) == newest + 1
         times = await (await connection.execute("SELECT count(*) FROM migrated")).fetchall()
         await connection.execute(
-            f"DROP TABLE migrated; ALTER TABLE message DROP COLUMN note; UPDATE schema_version SET version = {newest}"
+            f"DROP TABLE migrated; ALTER TABLE message DROP COLUMN note; UPDATE schema_version SET version = {newest}",
+            prepare=False,
         )
         await connection.close()
         assert times == [(1,)]
@@ -227,7 +236,7 @@ async def test_one_node_migrates_and_those_of_the_version_before_work_on(
 
 def _add_migration(folder: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more step than this Courier has, as the next would bring it."""
-    shutil.copytree(Path(schema.__file__).parent / "migrations", folder)
+    shutil.copytree(Path(connections.__file__).parent / "migrations", folder)
     sql = "ALTER TABLE message ADD COLUMN note TEXT; CREATE TABLE migrated AS SELECT 1 AS once; SELECT pg_sleep(0.3);"
     (folder / f"{version:04}_next.sql").write_text(sql)
-    monkeypatch.setattr(schema, "FOLDER", folder)
+    monkeypatch.setattr(connections, "FOLDER", folder)

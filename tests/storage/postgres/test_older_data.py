@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 
 from couriermq.clock import FakeClock
@@ -15,6 +16,7 @@ from couriermq.core.errors import Fenced
 from couriermq.core.events import EventKind
 from couriermq.core.model import Ack, Job, Settled
 from couriermq.journal.cursors import Cursors
+from couriermq.storage.base import CannotOpen
 from couriermq.storage.postgres.store import PostgresStore
 from tests.support.engines import TENANT, WHO, Rig
 from tests.support.postgres import shared_cluster
@@ -182,3 +184,12 @@ async def test_it_is_converted_once(url: str) -> None:
         async with opened(url) as rig:
             assert await rig.store.check() == []
             assert msgspec.to_builtins(await rig.counters("shared")) == KNOWN["queues"]["shared"]["counters"]
+
+
+async def test_it_is_not_converted_while_nodes_of_the_earlier_courier_run(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as node:
+        node.execute("SELECT pg_advisory_lock(current_schema()::regnamespace::oid::int, %s)", (-(2**31) + 7,))
+        with pytest.raises(CannotOpen, match="stop them first"):
+            await Rig(lambda: PostgresStore(url)).open()
+    async with opened(url) as rig:
+        assert await rig.store.check() == []

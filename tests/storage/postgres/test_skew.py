@@ -8,7 +8,7 @@ import pytest
 
 from couriermq.clock import SystemClock
 from couriermq.core.errors import Unavailable
-from couriermq.storage.postgres.skew import Skew
+from couriermq.storage.skew import Skew
 from tests.support.inprocess import courier_app
 from tests.support.postgres import shared_cluster
 

@@ -10,13 +10,15 @@ import pytest
 
 from couriermq.clock import FakeClock
 from couriermq.core.duties import DELIVERY, DUTIES
-from couriermq.core.errors import AlreadyExists, LeaseLost, OffsetGone, QueueNotFound, Unavailable
+from couriermq.core.errors import AlreadyExists, CourierError, LeaseLost, OffsetGone, QueueNotFound, Unavailable
 from couriermq.core.events import EventKind
-from couriermq.core.model import Draft, Kind, Lease, QueueSettings
-from couriermq.storage.base import CannotOpen, Span
-from couriermq.storage.postgres import duties, marks
-from couriermq.storage.postgres.link import Rows, Step
-from couriermq.storage.postgres.pool import Pool
+from couriermq.core.lanes import first_of_lane, lane_of
+from couriermq.core.lifecycle.needs import Seqs
+from couriermq.core.model import Draft, Kind, Lease, QueueSettings, Sent
+from couriermq.storage.base import CannotOpen, Parcel, Span
+from couriermq.storage.postgres import duties
+from couriermq.storage.postgres.connection import Connection, Pool, Rows, Step
+from couriermq.storage.postgres.engine import Committer
 from couriermq.storage.postgres.store import PostgresStore
 from tests.support.engines import TENANT, WHO, Rig, forget
 from tests.support.eventually import eventually
@@ -85,6 +87,26 @@ async def test_a_node_never_acts_on_a_queue_that_another_has_deleted(url: str) -
             await other.store.receive(known, limit=1, lease_ms=1, now=other.now, principal=WHO)
 
 
+async def test_what_was_decided_before_a_deletion_was_heard_of_is_decided_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_seqs = Committer._seqs
+
+    async with nodes(url) as (one, other):
+        queue = await one.create("orders")
+        await eventually(lambda: other.catalog.queues(TENANT))
+
+        async def meanwhile(self: Committer, connection: Connection, need: Seqs) -> tuple[int, int]:
+            monkeypatch.setattr(Committer, "_seqs", take_seqs)
+            await one.catalog.delete_queue(queue, principal=WHO)
+            await postgres(other).catch_up()
+            return await take_seqs(self, connection, need)
+
+        monkeypatch.setattr(Committer, "_seqs", meanwhile)
+        (outcome,) = await other.broker.send(queue, [Draft(body=b"x")], principal=WHO)
+        assert isinstance(outcome, CourierError)
+
+
 async def test_settings_changed_at_one_node_hold_at_the_other_at_once(url: str) -> None:
     async with nodes(url) as (one, other):
         queue = await one.create("orders")
@@ -111,25 +133,30 @@ async def test_a_receiver_at_one_node_is_woken_by_a_send_at_another(url: str) ->
             assert [lease.message.seq for lease in await receiver] == [sent.seq]
 
 
-async def test_what_another_node_puts_before_the_mark_of_this_one_is_found_when_it_is_heard_of(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after a commit that took its time, or from a node whose clock is behind."""
-    monkeypatch.setattr(marks, "FULL_SECONDS", 600.0)  # a look from the front would find it too
+async def test_every_message_that_waits_is_found_by_its_id_whichever_node_took_it(url: str) -> None:
     async with nodes(url) as (one, other):
         await one.create("orders")
         await eventually(lambda: other.catalog.queues(TENANT))
-        one.clock.advance(ms=60_000)
-        for _ in range(2):
-            await other.send("orders")
-            await other.receive_one("orders")
-        receiver = asyncio.create_task(other.receive("orders", wait_ms=20_000))
-        await other.arrivals.waits.get()
-        one.clock.advance(ms=-30_000)
-        sent = await one.send("orders")
-        one.clock.advance(ms=30_000)
-        async with asyncio.timeout(25):
-            assert [lease.message.seq for lease in await receiver] == [sent.seq]
+
+        async def send(rig: Rig, each: int) -> list[str]:
+            sent = []
+            for _ in range(20):
+                outcomes = await rig.send_all("orders", [Draft(body=b"x")] * each)
+                sent += [outcome.id for outcome in outcomes if isinstance(outcome, Sent)]
+            return sent
+
+        sizes = (1, 3, 7, 5)
+        parts = await asyncio.gather(*(send(rig, each) for rig in (one, other) for each in sizes))
+        sent = [message_id for part in parts for message_id in part]
+        assert len(set(sent)) == 2 * 20 * sum(sizes)
+        for rig in (one, other):
+            lost = [
+                message_id
+                for message_id in sent
+                if [message.id for message in await rig.browse("orders", id=message_id)] != [message_id]
+            ]
+            assert lost == []
+            assert (await rig.broker.read_message(rig.queue("orders"), sent[-1])).id == sent[-1]
 
 
 # -- nobody gets in another's way ------------------------------------------------------------------------------
@@ -186,11 +213,18 @@ async def test_the_journal_has_no_gaps_and_no_reader_misses_what_commits_late(ur
         await rigs[0].create("orders")
         await eventually(lambda: all(rig.catalog.queues(TENANT) for rig in rigs))
         done = asyncio.Event()
-        read: list[int] = []
+        read: dict[int, list[int]] = {}
 
         async def follow() -> None:
-            while not done.is_set() or (await rigs[0].store.spans())[0].next > len(read):
-                read.extend(entry.offset for entry in await rigs[0].store.read_events(start=len(read), limit=50))
+            """Each lane from its first offset on, until all have been read that there are at the end."""
+            behind = True
+            while behind or not done.is_set():
+                behind = False
+                for lane, span in (await rigs[0].store.spans()).items():
+                    offsets = read.setdefault(lane, [])
+                    start = first_of_lane(lane) + len(offsets)
+                    offsets += [entry.offset for entry in await rigs[0].store.read_events(start=start, limit=50)]
+                    behind = behind or first_of_lane(lane) + len(offsets) < span.next
 
         async def write(rig: Rig) -> None:
             for _ in range(30):
@@ -200,7 +234,9 @@ async def test_the_journal_has_no_gaps_and_no_reader_misses_what_commits_late(ur
         await asyncio.gather(*(write(rig) for rig in rigs))
         done.set()
         await follower
-        assert read == list(range(len(read)))
+        for lane, offsets in read.items():
+            assert offsets == list(range(first_of_lane(lane), first_of_lane(lane) + len(offsets)))
+        assert len(read) >= 3  # a lane a node at least
         assert len(await rigs[1].events(EventKind.SENT)) == 270
         assert (await rigs[2].counters("orders")).ready_count == 270
 
@@ -216,7 +252,7 @@ async def test_one_node_leads_and_another_takes_over(url: str) -> None:
         await postgres(one)._duties.stop()
         await eventually(lambda: postgres(other).leads)
         # The lease was the other node's affair; the leader hears of it, and its end is applied.
-        await eventually(lambda: postgres(other)._circle.agenda.next_at() == one.now + 1_000)
+        await eventually(lambda: postgres(other)._node.agenda.next_at() == one.now + 1_000)
         other.clock.advance(ms=1_000)
         await other.store.advance(now=other.now)
         assert len(await other.events(EventKind.LEASE_EXPIRED)) == 1
@@ -233,7 +269,7 @@ async def test_what_a_node_hears_late_of_the_past_is_done_before_it_says_what_co
         node.clock.advance(ms=1_000)
 
         async def hear(now: int) -> None:
-            store._circle.agenda.note(queue.key, now - 500)
+            store._node.agenda.note(queue.key, now - 500)
 
         monkeypatch.setattr(store, "_forget_stages", hear)
         due_at = await store.advance(now=node.now)
@@ -400,19 +436,6 @@ def disturb(cluster: Cluster, how: str) -> None:
         cluster.restart("immediate")
 
 
-@pytest.mark.parametrize(("each", "commits"), [(1, 1), (100, 4)])
-async def test_few_messages_share_one_commit_and_many_are_divided_among_the_lanes(
-    url: str, each: int, commits: int
-) -> None:
-    async with nodes(url, count=1) as (node,):
-        await node.create("orders")
-        drafts = [Draft(body=b"x")] * each
-        before = postgres(node).metrics.commits
-        await asyncio.gather(*(node.send_all("orders", drafts) for _ in range(16)))
-        assert postgres(node).metrics.commits - before == commits
-        assert (await node.counters("orders")).ready_count == 16 * each
-
-
 async def test_what_another_node_trims_in_the_moment_of_reading_is_gone_and_not_the_end(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,22 +443,22 @@ async def test_what_another_node_trims_in_the_moment_of_reading_is_gone_and_not_
         for number in range(3):
             await reader.create(f"q{number}")
         store = postgres(reader)
-        before = (await store.spans())[0]
-        look = store._journal.span
+        ((lane, before),) = [(lane, span) for lane, span in (await store.spans()).items() if span.next > span.oldest]
+        look = store._journal.span_of
 
-        async def then_trimmed() -> Span:
-            monkeypatch.setattr(store._journal, "span", look)
+        async def then_trimmed(offset: int) -> Span:
+            monkeypatch.setattr(store._journal, "span_of", look)
             await sealer.store.trim_events(before=before.next)
             return before
 
-        monkeypatch.setattr(store._journal, "span", then_trimmed)
+        monkeypatch.setattr(store._journal, "span_of", then_trimmed)
         with pytest.raises(OffsetGone) as gone:
             await store.read_events(start=before.oldest, limit=10)
-        assert before.oldest < gone.value.oldest < before.next
-        assert await store.read_events(start=gone.value.oldest, limit=10)
+        assert gone.value.oldest == before.next
+        assert lane_of(gone.value.oldest) == lane
 
 
-async def test_the_counters_of_many_queues_are_one_round_trip(node: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_counters_of_many_queues_are_few_round_trips(node: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     queues = [await node.create(f"queue-{number}") for number in range(40)]
     asked, ask = [], Pool.ask
 
@@ -445,4 +468,19 @@ async def test_the_counters_of_many_queues_are_one_round_trip(node: Rig, monkeyp
 
     monkeypatch.setattr(Pool, "ask", counting)
     found = await node.store.counters_of(queues, now=node.now)
-    assert (len(found), len(asked)) == (40, 1)
+    assert (len(found), len(asked)) == (40, 2)  # whether anything is due, and the figures
+
+
+async def test_the_last_copies_that_two_nodes_deliver_at_once_take_the_original_with_them(url: str) -> None:
+    async with nodes(url) as (one, two):
+        await one.create("news", keep_delivered=False)
+        for name in ("first", "second"):
+            await one.create(name)
+        assert await two.store.catch_up()
+        for _ in range(20):
+            parcels = [Parcel(one.queue("news"), Draft(body=b"x"))]
+            parcels += [Parcel(one.queue(name), Draft(body=b"x"), copy_of=0) for name in ("first", "second")]
+            await one.store.send(parcels, now=one.now, principal=WHO)
+            first, second = await one.receive_one("first"), await two.receive_one("second")
+            await asyncio.gather(one.ack("first", first), two.ack("second", second))
+        assert (await one.counters("news")).total_count == 0

@@ -482,3 +482,22 @@ async def test_a_drained_shard_is_emptied_and_gets_nothing_new(nodes: list[Rig])
     for n in range(4):
         (message,) = await rig.browse(f"q{n}")
         assert (message.body, message.state) == (f"{n}".encode(), State.READY)
+
+
+async def test_queues_whose_messages_came_in_one_commit_move_one_after_the_other(nodes: list[Rig]) -> None:
+    rig = nodes[0]
+    for name in ("first", "second"):
+        await rig.create(name)
+        if place_of(rig, name) != "home":
+            await move(rig, name)
+    parcels = [Parcel(rig.queue(name), Draft(body=name.encode())) for name in ("first", "second")]
+    home = await sharded(rig).routing.engine(0)
+    await home.send(parcels, now=rig.now, principal=WHO)
+    await move(rig, "first")
+    goal = await sharded(rig).routing.engine(1)
+    await rig.send("first", b"more")
+    for span in (await goal.spans()).values():
+        await goal.trim_events(before=span.next)
+    await move(rig, "second")
+    for name in ("first", "second"):
+        assert (await nodes[1].receive_one(name)).message.body == name.encode()

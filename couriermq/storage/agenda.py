@@ -2,7 +2,7 @@
 
 import heapq
 
-NEVER = 2**62
+from couriermq.core.lifecycle.tally import NEVER
 
 
 class Agenda:
@@ -20,9 +20,12 @@ class Agenda:
         heapq.heappush(self._heap, (at, key))
         return True
 
-    def at(self, key: int) -> int | None:
-        """When time will next change the queue, as far as is known."""
-        return self._next.get(key)
+    def is_due(self, key: int, now: int) -> bool:
+        return self._next.get(key, NEVER) <= now
+
+    def take_off(self, key: int) -> None:
+        """Somebody sees to the queue now."""
+        self._next.pop(key, None)
 
     def take(self, now: int, limit: int) -> list[int]:
         """Keys of queues that time has changed by now, taken off the agenda."""

@@ -1,0 +1,289 @@
+"""Connections: how they are made, what is asked over them in one round trip, the pool, and the schema."""
+
+import asyncio
+import contextlib
+import logging
+import re
+import select
+import struct
+from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.adapt import Buffer, Dumper
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.generators import send
+from psycopg.pq import Format, TransactionStatus
+
+from couriermq.storage.base import CannotOpen
+from couriermq.storage.postgres.failures import refusal
+from couriermq.storage.postgres.migrations.conversion import CONVERTED, convert
+
+if TYPE_CHECKING:
+    from couriermq.storage.postgres.identity import Guard
+
+OLDEST_VERSION = 150_000
+DEFAULTS: dict[str, Any] = {
+    "application_name": "courier",
+    "connect_timeout": 5,
+    # A standby is behind the truth: no decision is ever taken on one.
+    "target_session_attrs": "read-write",
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+SETTINGS = """
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+SET enable_material = off; SET enable_memoize = off;
+SET plan_cache_mode = force_generic_plan; SET jit = off;
+SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = '10s';
+SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '10s';
+"""
+"""A queue is empty one minute and full the next: what the planner believes about its size is always out of date, so it
+may only use indexes. A node that falls silent in the middle of a transaction must not hold its locks for long."""
+
+POOL_SIZE = 4
+STATEMENTS = 500
+"""Statements that a connection keeps prepared."""
+MIGRATION_LOCK = -4
+LIVES = (
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid::bigint = %s AND objsubid = 2"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid())"
+)
+"""Whether a node runs on the store with this number: it holds advisory locks."""
+FOLDER: Traversable = files(__package__).joinpath("migrations")
+_VERSION = re.compile(r"\d+")
+_BYTEA, _BYTEAS = 17, 1001
+_head = struct.Struct(">iiIii").pack
+_length = struct.Struct(">i").pack
+_NULL = _length(-1)
+
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of each pipeline that fails; the failure is raised, too
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Rows = list[tuple[Any, ...]]
+Step = tuple[str, Sequence[Any]]
+"""A statement and its parameters."""
+
+
+# -- parameters ---------------------------------------------------------------------------------------------------
+
+
+class Blobs(bytes):
+    """A whole array of byte strings in PostgreSQL's binary form, which is cheaper than having psycopg write a list."""
+
+
+class _BlobsDumper(Dumper):
+    oid, format = _BYTEAS, Format.BINARY
+
+    def dump(self, obj: Buffer) -> Buffer:
+        return bytes(obj)
+
+
+class _NumberDumper(Dumper):
+    """A number whose type follows from where it stands, so that a statement is prepared once for all numbers."""
+
+    def dump(self, obj: int) -> Buffer:
+        return b"%d" % obj
+
+    def quote(self, obj: int) -> Buffer:
+        return self.dump(obj)
+
+
+def numbers(values: Iterable[int | None]) -> str:
+    """An array of numbers as PostgreSQL reads it from text."""
+    return "{" + ",".join(map(str, values)).replace("None", "NULL") + "}"
+
+
+def blobs(values: Iterable[bytes | None]) -> Blobs:
+    listed = list(values)
+    if not listed:
+        return Blobs(_head(0, 0, _BYTEA, 0, 0)[:12])
+    parts = [_head(1, 1, _BYTEA, len(listed), 1)]
+    for value in listed:
+        parts += (_NULL,) if value is None else (_length(len(value)), value)
+    return Blobs(b"".join(parts))
+
+
+# -- connections --------------------------------------------------------------------------------------------------
+
+
+async def connect(url: str, guard: "Guard | None" = None) -> Connection:
+    """A connection that commits only when told to; those of a node have a guard look at the database first."""
+    given = {key: value for key, value in conninfo_to_dict(url).items() if value is not None}
+    where: dict[str, Any] = {**DEFAULTS, **given}
+    connection: Connection = await psycopg.AsyncConnection.connect(**where, autocommit=True, prepare_threshold=0)
+    try:
+        if connection.info.server_version < OLDEST_VERSION:
+            raise CannotOpen(f"PostgreSQL {connection.info.server_version // 10_000} is too old; 15 is the oldest")
+        connection.prepared_max = STATEMENTS
+        connection.adapters.register_dumper(Blobs, _BlobsDumper)
+        connection.adapters.register_dumper(int, _NumberDumper)
+        await connection.execute(SETTINGS, prepare=False)
+        if guard is not None:
+            await guard.check(connection)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+def is_usable(connection: Connection | None) -> TypeGuard[Connection]:
+    """Whether a connection that lay idle is still there: the server says nothing unasked but farewell."""
+    if connection is None or connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+async def ask(connection: Connection, steps: Sequence[Step]) -> list[Rows]:
+    """Send all the steps at once and wait once; the rows of each."""
+    if len(steps) == 1:
+        cursor = await connection.cursor(binary=True).execute(*steps[0])
+        return [await cursor.fetchall() if cursor.description else []]
+    cursors = [connection.cursor(binary=True) for _ in steps]
+    async with connection.pipeline() as pipeline:
+        pipeline._exit_gen = partial(_end, pipeline)  # type: ignore[method-assign]
+        for cursor, (sql, params) in zip(cursors, steps, strict=True):
+            await cursor.execute(sql, params)
+    return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+def _end(pipeline: psycopg.AsyncPipeline) -> PQGen[None]:
+    """As psycopg ends a pipeline, but without a flush request after the sync.
+
+    The server would take that for the beginning of a statement and no longer limit how long the session may be silent
+    in its transaction: a node that freezes would hold its locks until it goes on.
+    """
+    try:
+        pipeline._enqueue_sync()
+        yield from pipeline._communicate_gen()
+    finally:
+        yield from send(pipeline.pgconn)  # what the socket did not take at once
+        yield from pipeline._fetch_gen(flush=False)
+
+
+class Pool:
+    """A few connections for what is not part of the group commit; made when first needed, and again after a loss.
+
+    psycopg_pool makes callers wait until its timeout while a database cannot be reached; ours are told at once.
+    """
+
+    def __init__(self, url: str, size: int = POOL_SIZE, *, guard: "Guard") -> None:
+        self._url = url
+        self.guard = guard
+        self._idle: list[Connection] = []
+        self._places = asyncio.Semaphore(size)
+        self._is_open = True
+
+    @contextlib.asynccontextmanager
+    async def taken(self) -> AsyncIterator[Connection]:
+        """A connection of one's own; raises Unavailable where the database fails."""
+        async with self._places:
+            try:
+                connection = await self._find()
+                try:
+                    yield connection
+                finally:
+                    await self._put_back(connection)
+            except psycopg.Error as error:
+                raise refusal(error) from error
+
+    async def _find(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if is_usable(connection):
+                return connection
+            await connection.close()
+        return await connect(self._url, self.guard)
+
+    async def ask(self, *steps: Step) -> list[Rows]:
+        async with self.taken() as connection:
+            return await ask(connection, steps)
+
+    async def ask_one(self, sql: str, *params: Any) -> Rows:
+        return (await self.ask((sql, params)))[0]
+
+    async def _put_back(self, connection: Connection) -> None:
+        try:
+            if not connection.closed and not _is_idle(connection):
+                with contextlib.suppress(psycopg.Error):
+                    await connection.execute("ROLLBACK")
+        finally:
+            # A caller that is cancelled during the rollback leaves a transaction open; a closed pool keeps nothing.
+            if self._is_open and _is_idle(connection):
+                self._idle.append(connection)
+            else:
+                await connection.close()
+
+    def open(self) -> None:
+        """Keep connections from now on; a pool is open until it is closed."""
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Close the idle connections now, and those in use when they are given back."""
+        self._is_open = False
+        while self._idle:
+            await self._idle.pop().close()
+
+
+def _is_idle(connection: Connection) -> bool:
+    return not connection.closed and connection.info.transaction_status is TransactionStatus.IDLE
+
+
+# -- schema -------------------------------------------------------------------------------------------------------
+
+
+def migrations() -> list[tuple[int, str]]:
+    """(version, SQL) of every schema step, in order."""
+    found = [(_VERSION.match(file.name), file) for file in FOLDER.iterdir()]
+    return sorted((int(match[0]), file.read_text()) for match, file in found if match)
+
+
+async def space_of(connection: Connection) -> int:
+    """The number under which this store's locks are taken: several stores may share a database, a schema each."""
+    row = await (await connection.execute("SELECT current_schema()::regnamespace::oid::bigint")).fetchone()
+    if row is None or row[0] is None:
+        raise CannotOpen("the database has no schema to work in; create the one that search_path names")
+    return int(row[0]) - 2**32 if row[0] >= 2**31 else int(row[0])
+
+
+async def migrate(connection: Connection, space: int) -> None:
+    """Run what is missing, one transaction a step; refuses a schema from the future. One node does it, others wait."""
+    await connection.execute("SET lock_timeout = 0", prepare=False)
+    await connection.execute("SELECT pg_advisory_lock(%s::int, %s::int)", (space, MIGRATION_LOCK))
+    try:
+        await _run_steps(connection)
+    finally:
+        if not connection.closed:
+            await connection.execute("SELECT pg_advisory_unlock(%s::int, %s::int)", (space, MIGRATION_LOCK))
+            await connection.execute("SET lock_timeout = '10s'", prepare=False)
+
+
+async def _run_steps(connection: Connection) -> None:
+    present, steps = await version_of(connection), migrations()
+    if present > steps[-1][0]:
+        raise CannotOpen(
+            f"the data was written by a newer Courier (schema {present}, this one knows {steps[-1][0]}); upgrade it"
+        )
+    for version, sql in steps:
+        if version > present:
+            async with connection.transaction():
+                await connection.execute(sql.encode(), prepare=False)
+                if version == CONVERTED:
+                    await convert(connection)
+                await connection.execute("DELETE FROM schema_version")
+                await connection.execute("INSERT INTO schema_version VALUES (%s)", (version,))
+
+
+async def version_of(connection: Connection) -> int:
+    await connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
+    row = await (await connection.execute("SELECT version FROM schema_version")).fetchone()
+    return int(row[0]) if row else 0

@@ -1,0 +1,1 @@
+"""The steps of the schema, and what converts the rows of earlier ones."""
