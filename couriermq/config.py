@@ -79,7 +79,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """0 takes any free port; the one in use is written to `<data>/port`."""
     data: Path = Path("courier-data")
     store: str = "sqlite:"
-    """`sqlite:` lives in the data directory; `postgresql://user@host/database` is shared by any number of nodes."""
+    """`sqlite:` lives in the data directory; `postgresql://user@host/database` is shared by up to eight nodes."""
     store_file: Path | None = None
     root_token: str | None = None
     root_token_file: Path | None = None

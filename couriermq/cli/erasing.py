@@ -159,7 +159,7 @@ def _erase(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt) ->
 
 
 def _write_on(remote: Remote) -> None:
-    """A store keeps its newest commit even when that is sealed: a change that changes nothing takes its place."""
+    """The embedded store keeps its newest commit even when that is sealed: an empty change takes its place."""
     queues = remote.every(remote.path("queues"), "queues", limit=1)
     if queues:
         remote.client.patch(remote.queue(queues[0]["id"]), {})
