@@ -61,6 +61,7 @@ class Broker:
         self._catalog = catalog
         self._clock = clock
         self._arrivals = arrivals
+        catalog.watch_raised_limits(arrivals.ready)
         self._counted = _Counted(0, {})
         self._webhook_ids = WebhookIds(clock)
         self.admission = Admission()
@@ -266,7 +267,7 @@ class Broker:
         wait_ms: int = 0,
         group_limit: int | None = None,
     ) -> list[Lease]:
-        """Lease up to `limit` messages; with none ready, wait up to `wait_ms` for the first to come."""
+        """Lease up to `limit` messages; with none to be had, wait up to `wait_ms` for the first to come."""
         limits.check_range("limit", limit, 1, limits.RECEIVE_COUNT)
         limits.check_range("wait_ms", wait_ms, 0, limits.WAIT_MS)
         lease_ms = queue.settings.lease_ms if lease_ms is None else lease_ms

@@ -16,6 +16,7 @@ from couriermq.core.errors import (
     TenantNotFound,
 )
 from couriermq.core.hex_ids import hex_of, id_of
+from couriermq.core.lifecycle.in_flight import gained
 from couriermq.core.model import Binding, Credential, Exchange, Listener, Queue, Record, Tenant
 from couriermq.core.quotas import Quotas, with_defaults
 
@@ -48,6 +49,7 @@ class Memory:
         self._listener_watcher: Callable[[Listener, bool], None] | None = None
         self._consumer_watcher: Callable[[Queue, bool], None] | None = None
         self._queue_watcher: Callable[[int], None] | None = None
+        self._limit_watcher: Callable[[int, int], None] | None = None
         self._credentials: dict[str, Credential] = {}
         self._secrets: dict[bytes, Credential] = {}
         self._records: dict[tuple[str, str, str], Record] = {}
@@ -185,6 +187,10 @@ class Memory:
         """Tell somebody the key of every queue that is deleted, here or by another node."""
         self._queue_watcher = watcher
 
+    def watch_raised_limits(self, watcher: Callable[[int, int], None]) -> None:
+        """Tell somebody the key of a queue whose `max_leased` is raised, here or by another node, and by how much."""
+        self._limit_watcher = watcher
+
     def watch_listeners(self, watcher: Callable[[Listener, bool], None] | None) -> None:
         """Have every listener that is new, changed (True) or gone (False) told to whoever delivers to it."""
         self._listener_watcher = watcher
@@ -313,6 +319,8 @@ class Memory:
                     self._queue_aliases[thing.tenant, *alias] = thing
                 self._queues[thing.id] = self._queue_keys[thing.key] = thing
                 self._names[thing.tenant, thing.name] = thing
+                if old and self._limit_watcher is not None and (count := gained(old.settings, thing.settings)):
+                    self._limit_watcher(thing.key, count)
                 if self._listener_watcher is not None:
                     for listener in self._listeners.get(thing.id, {}).values():
                         self._listener_watcher(listener, True)  # what its queue is set to counts for it too

@@ -28,10 +28,10 @@ def _read_size(_: object, tokens: Sequence[Token]) -> int:
     return read_size(tokens[0].value)
 
 
-def _read_attempts(_: object, tokens: Sequence[Token]) -> int | str:
+def _read_limit(_: object, tokens: Sequence[Token]) -> int | str:
     text = tokens[0].value
     if text != UNLIMITED and not text.isdecimal():
-        raise ValueError(f"{text!r} is not a number of attempts; write it as 5 or unlimited")
+        raise ValueError(f"{text!r} is not a number; write it as 5 or unlimited")
     return text if text == UNLIMITED else int(text)
 
 
@@ -71,7 +71,7 @@ def _no_option(text: str, mark: str) -> str:
 
 Duration = Annotated[int, Parameter(converter=_read_duration, metavar="DURATION", show_default=False)]
 Size = Annotated[int, Parameter(converter=_read_size, metavar="SIZE", show_default=False)]
-Attempts = Annotated[int | str, Parameter(converter=_read_attempts, metavar="N|unlimited")]
+Limit = Annotated[int | str, Parameter(converter=_read_limit, metavar="N|unlimited")]
 QueueName = Annotated[str, Parameter(help="The queue's name or id.", metavar="QUEUE")]
 Text = Annotated[str, Parameter(converter=_read_text, allow_leading_hyphen=True)]
 SecretText = Annotated[str, Parameter(converter=_read_secret, allow_leading_hyphen=True)]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from cyclopts import Group, Parameter
 
-from couriermq.cli.options import UNLIMITED, Attempts, Duration, Size, read_attributes
+from couriermq.cli.options import UNLIMITED, Duration, Limit, Size, read_attributes
 from couriermq.cli.quantities import show_duration, show_size
 
 SETTINGS = Group("Settings", sort_key=50)
@@ -33,6 +33,7 @@ TABLE = (
     Setting("lease_ms", "lease", "lease", show_duration),
     Setting("retention_ms", "retention", "retention", show_duration),
     Setting("max_attempts", "max_attempts", "max attempts", lambda count: str(count or UNLIMITED)),
+    Setting("max_leased", "max_leased", "max leased", lambda count: str(count or UNLIMITED)),
     Setting("retry_delay_ms", "retry_delay", "retry delay", show_duration),
     Setting("dead_letter_queue", "dead_letter_queue", "dead letters to", lambda name: name or NOWHERE),
     Setting("max_body_bytes", "max_body", "max body", show_size),
@@ -43,9 +44,10 @@ NOWHERE = "nowhere: dead messages are discarded"
 
 
 def setting_facts(settings: Json) -> list[tuple[str, str]]:
-    """What people read of a queue's settings; those that only a newer server knows come last, as they are."""
+    """What people read of a queue's settings; those that only a newer server knows come last, as they are, and those
+    that an older one does not know are left out."""
     known = {setting.key for setting in TABLE}
-    facts = [(setting.words, setting.show(settings[setting.key])) for setting in TABLE]
+    facts = [(setting.words, setting.show(settings[setting.key])) for setting in TABLE if setting.key in settings]
     others = [(key.replace("_", " "), json.dumps(value)) for key, value in settings.items() if key not in known]
     return facts + others
 
@@ -64,8 +66,11 @@ class Wishes:
     retention: Duration | None = None
     """How long a message is kept before it is discarded."""
 
-    max_attempts: Attempts | None = None
+    max_attempts: Limit | None = None
     """After how many failed leases a message is dead."""
+
+    max_leased: Limit | None = None
+    """How many messages may be leased at the same time."""
 
     retry_delay: Duration | None = None
     """How long a failed message waits before its next attempt."""
@@ -90,8 +95,9 @@ class Wishes:
         given = ((setting.key, getattr(self, setting.option)) for setting in TABLE if setting.option)
         settings: Json = read_attributes(self.setting)
         settings.update((key, value) for key, value in given if value is not None)
-        if self.max_attempts == UNLIMITED:
-            settings["max_attempts"] = None
+        for name in ("max_attempts", "max_leased"):
+            if settings.get(name) == UNLIMITED:
+                settings[name] = None
         return settings
 
 

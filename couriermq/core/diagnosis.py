@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from couriermq.core.limits import LEASE_MS, RETENTION_MS
+from couriermq.core.limits import LEASE_MS, LEASED_COUNT, RETENTION_MS
 from couriermq.core.model import DAY, HOUR, MINUTE, SECOND, Counters, Json, Kind, ListenerState, QueueSettings, State
 
 QUIET_MS = 5 * MINUTE
@@ -159,6 +159,24 @@ def _nobody_receives(facts: Facts) -> Iterator[Finding]:
             " start one, or check that it uses this queue's name and a credential with the scope receive.",
             evidence,
         )  # fmt: skip
+
+
+def _limit_reached(facts: Facts) -> Iterator[Finding]:
+    counters, most = facts.counters, facts.settings.max_leased
+    if facts.settings.paused or most is None or not counters.ready_count or counters.leased_count < most:
+        return
+    held = sum(job.count for job in facts.jobs)
+    holders = f", {held} of them by jobs, whose claims do not expire" if held else ""
+    is_moving = facts.hour.get("acked", 0) > 0
+    yield Finding(
+        "limit_reached", Level.INFO if is_moving else Level.WARNING,
+        f"max_leased is reached: {_messages(counters.leased_count)} are leased{holders}, and the queue gives no more"
+        f" than {most} at the same time. {_messages(counters.ready_count)} wait until some are acked or released, or"
+        " their leases expire. Where the receivers can take more, raise the limit.",
+        {"max_leased": most, "leased_count": counters.leased_count, "ready_count": counters.ready_count}
+        | ({"held_count": held} if held else {}),
+        Fix("Double the limit", "PATCH", "", {"settings": {"max_leased": min(2 * most, LEASED_COUNT)}}),
+    )  # fmt: skip
 
 
 def _leases_expire(facts: Facts) -> Iterator[Finding]:
@@ -345,8 +363,8 @@ def _listener(facts: Facts, listener: ListenerFacts) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    _paused, _nobody_receives, _leases_expire, _all_released, _discarded, _listeners, _group_blocked, _held_by_jobs,
-    _growing, _discarded_soon, _dead_letters, _poison, _all_delayed,
+    _paused, _nobody_receives, _limit_reached, _leases_expire, _all_released, _discarded, _listeners, _group_blocked,
+    _held_by_jobs, _growing, _discarded_soon, _dead_letters, _poison, _all_delayed,
 )  # fmt: skip
 
 

@@ -26,6 +26,8 @@ COPY_BYTES = 256 * 1024 * 1024
 LISTENER_COUNT = 10_000
 """Listeners of one queue."""
 ATTEMPTS = 100_000
+LEASED_COUNT = 1_000_000
+"""The highest limit of messages that are leased at the same time."""
 ID_CHARS = 256
 GROUP_CHARS = 128
 ATTRIBUTE_COUNT = 1_000
@@ -50,6 +52,7 @@ SETTING_RANGES: dict[str, tuple[int, int]] = {
     "lease_ms": (0, LEASE_MS),
     "retention_ms": (SECOND, RETENTION_MS),
     "max_attempts": (1, ATTEMPTS),
+    "max_leased": (1, LEASED_COUNT),
     "retry_delay_ms": (0, DELAY_MS),
     "max_body_bytes": (1, BODY_BYTES),
 }

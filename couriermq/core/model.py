@@ -74,6 +74,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     retention_ms: int = 4 * DAY
     max_attempts: int | None = None
     """Leases before a message is dead; None means that it may fail for ever."""
+    max_leased: int | None = None
+    """Messages that may be leased at the same time; None means that there is no limit."""
     retry_delay_ms: int = 0
     dead_letter_queue: str | None = None
     """The id of another queue of the same tenant."""

@@ -10,7 +10,7 @@ from couriermq.core.lifecycle.browse import browse, read_message
 from couriermq.core.lifecycle.hasten import hasten
 from couriermq.core.lifecycle.move import move
 from couriermq.core.lifecycle.needs import Deciding
-from couriermq.core.lifecycle.order import keep_order, ordered_keys
+from couriermq.core.lifecycle.order import keep_order, leasing_keys, ordered_keys
 from couriermq.core.lifecycle.purge import purge, remove_chosen
 from couriermq.core.lifecycle.receive import Order as ReceiveOrder
 from couriermq.core.lifecycle.receive import receive
@@ -75,8 +75,7 @@ class DataPlane:
         order = ReceiveOrder(limit, lease_ms, now, principal, group_limit)
 
         count = self._likely_count(queue, limit)
-        in_order = ordered_keys([queue])
-        joint = Joint((RECEIVE, queue.key), partial(self._receive, queue), order, count, in_order=in_order)
+        joint = Joint((RECEIVE, queue.key), partial(self._receive, queue), order, count, in_order=leasing_keys(queue))
         leases: list[Lease] = await self._jointly(joint)
         return leases
 

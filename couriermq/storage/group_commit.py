@@ -42,7 +42,7 @@ RECEIVE, TIME = "receive", "time"
 CATALOG = "catalog"
 """The same of changes of the control plane, which come last: they lock what everybody needs."""
 APART = ("apart", 0)
-RANKS = {SEND: 0, TIME: 1, CATALOG: 3}
+RANKS = {SEND: 0, TIME: 1, RECEIVE: 3, CATALOG: 4}
 CLOSING = "the store is closing"
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ def decided(decision: Any) -> Deciding[Any]:
 
 
 def rank(order: Order) -> int:
-    """In which order orders of one commit happen: sends first, so that receivers find what they bring."""
+    """In which order orders of one commit happen: receivers find what sends bring and what settlements let go."""
     return _rank(order.key) if isinstance(order, Joint) else 2
 
 

@@ -58,6 +58,7 @@ def test_every_command_explains_itself_and_each_of_its_options(
         (["queues", "show"], "requires an argument"),
         (["queues", "create", "q", "--lease", "30"], "write it as 30s"),
         (["queues", "create", "q", "--max-attempts", "many"], "5 or unlimited"),
+        (["queues", "create", "q", "--max-leased", "few"], "5 or unlimited"),
         (["queues", "change", "q"], "say what to change"),
         (["queues", "change", "q", "--dead-letter-queue", "d", "--no-dead-letter-queue"], "contradict"),
         (["send", "q", "x", "--repeat", "0"], "from 1 on"),

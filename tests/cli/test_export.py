@@ -22,7 +22,9 @@ pytestmark = pytest.mark.slow
 def filled(courier: Courier, tenant: str) -> Courier:
     """A tenant with a queue of messages in every state, and its dead letter queue."""
     courier.ok("queues", "create", "failed")
-    courier.ok("queues", "create", "orders", "--dead-letter-queue", "failed", "--max-attempts", "3")
+    courier.ok(
+        "queues", "create", "orders", "--dead-letter-queue", "failed", "--max-attempts", "3", "--max-leased", "9"
+    )
     for n in range(3):
         courier.ok("send", "orders", f"ready {n}", "--id", f"r{n}", "-a", "region=eu", "-a", f"n={n}")
     courier.ok("send", "orders", "later", "--id", "delayed", "--delay", "1h")
@@ -48,6 +50,7 @@ def test_queues_come_back_as_they_were(filled: Courier, tmp_path: Path) -> None:
     assert bodies(filled, "orders") == before
     queue = filled.ok("queues", "show", "orders", "--json").json
     assert (queue["settings"]["max_attempts"], queue["settings"]["dead_letter_queue"]) == (3, "failed")
+    assert queue["settings"]["max_leased"] == 9
     states = {m["id"]: m["state"] for m in filled.ok("browse", "orders", "--json").json}
     assert states == dict.fromkeys(("r0", "r1", "r2", "bytes"), "ready") | {"delayed": "delayed"}
 

@@ -13,6 +13,7 @@ def test_a_queue_has_a_life(courier: Courier, tenant: str) -> None:
     courier.ok("queues", "create", "dead")
     settings = ["--lease", "1m", "--retention", "2d", "--delay", "5s", "--retry-delay", "10s", "--max-attempts", "3"]
     more = ["--dead-letter-queue", "dead", "--max-body", "1KiB", "--late-ack", "accept", "--no-archive-bodies"]
+    more += ["--max-leased", "20"]
     created = courier.ok("queues", "create", "orders", *settings, *more, "--json").json
     assert (
         created["settings"].items()
@@ -21,6 +22,7 @@ def test_a_queue_has_a_life(courier: Courier, tenant: str) -> None:
             "lease_ms": 60_000,
             "retention_ms": 172_800_000,
             "max_attempts": 3,
+            "max_leased": 20,
             "retry_delay_ms": 10_000,
             "dead_letter_queue": "dead",
             "paused": False,
@@ -30,13 +32,21 @@ def test_a_queue_has_a_life(courier: Courier, tenant: str) -> None:
         }.items()
     )
     sheet = courier.ok("queues", "show", "orders").out
-    for words in ("lease            1m", "retention        2d", "dead letters to  dead", "max body         1 KiB"):
+    for words in (
+        "lease            1m",
+        "retention        2d",
+        "dead letters to  dead",
+        "max body         1 KiB",
+        "max leased       20",
+    ):
         assert words in sheet
     changes = ["--max-attempts", "unlimited", "--no-dead-letter-queue", "--archive-bodies", "--name", "a/b"]
+    changes += ["--max-leased", "unlimited"]
     changed = courier.ok("queues", "change", "orders", *changes, "--json").json
     assert changed["name"] == "a/b"
     assert changed["settings"] == created["settings"] | {
         "max_attempts": None,
+        "max_leased": None,
         "dead_letter_queue": None,
         "archive_bodies": True,
     }

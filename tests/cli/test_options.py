@@ -110,6 +110,8 @@ def test_only_the_settings_that_were_named_are_sent() -> None:
     assert Wishes().document() == {}
     assert Wishes(lease=0, archive_bodies=False).document() == {"lease_ms": 0, "archive_bodies": False}
     assert Wishes(max_attempts="unlimited").document() == {"max_attempts": None}
+    assert Wishes(max_leased="unlimited").document() == {"max_leased": None}
+    assert Wishes(max_leased=7).document() == {"max_leased": 7}
     assert Wishes(dead_letter_queue="unlimited").document() == {"dead_letter_queue": "unlimited"}
     assert Wishes(setting=["keep=false", "note=x"]).document() == {"keep": False, "note": "x"}
 
@@ -118,3 +120,9 @@ def test_settings_of_a_newer_server_are_shown_too() -> None:
     settings = msgspec.to_builtins(QueueSettings()) | {"shiny_new": True}
     facts = dict(setting_facts(settings))
     assert (facts["lease"], facts["max attempts"], facts["shiny new"]) == ("30s", "unlimited", "true")
+
+
+def test_settings_that_an_older_server_does_not_know_are_left_out() -> None:
+    settings = msgspec.to_builtins(QueueSettings())
+    del settings["max_leased"]
+    assert "max leased" not in dict(setting_facts(settings))

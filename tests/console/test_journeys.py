@@ -215,6 +215,19 @@ def test_settings_are_changed_and_the_change_is_undone(console: Console) -> None
     assert console.call("GET", f"/queues/{queue}")["settings"]["lease_ms"] == 30_000
 
 
+def test_a_limit_of_leases_is_set_and_lifted(console: Console) -> None:
+    queue, page = console.queue(), console.page
+    console.open("queues", queue, "settings")
+    page.get_by_label("Leased at most (in flight)").fill("20")
+    console.click("Save changes")
+    console.say("Leased at most (in flight): – → 20")
+    assert console.call("GET", f"/queues/{queue}")["settings"]["max_leased"] == 20
+    page.get_by_label("Leased at most (in flight)").fill("")
+    console.click("Save changes")
+    console.say("Leased at most (in flight): 20 → –")
+    assert console.call("GET", f"/queues/{queue}")["settings"]["max_leased"] is None
+
+
 def test_a_rule_is_tried_without_sending(console: Console) -> None:
     east, west = console.queue(), console.queue()
     console.call("POST", "/exchanges", {"name": "regions"})

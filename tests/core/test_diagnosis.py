@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from couriermq.core.diagnosis import Facts, Finding, Head, HeldByJob, Level, ListenerFacts, diagnose, head_count
-from couriermq.core.limits import LEASE_MS
+from couriermq.core.limits import LEASE_MS, LEASED_COUNT
 from couriermq.core.model import DAY, HOUR, MINUTE, SECOND, Counters, Kind, ListenerState, QueueSettings, State
 
 NOW = 1_000 * DAY
@@ -82,6 +82,51 @@ def test_messages_that_listeners_have_got_and_that_stay_are_no_alarm() -> None:
     assert finding.level is Level.INFO
     assert finding.fix is not None
     assert finding.fix.body == {"settings": {"keep_delivered": False}}
+
+
+FULL = Counters(ready_count=3, leased_count=2, oldest_at=NOW - SECOND)
+
+
+@pytest.mark.parametrize(
+    ("given", "speaks"),
+    [
+        ({}, True),
+        ({"counters": Counters(ready_count=3, leased_count=5, oldest_at=NOW)}, True),
+        ({"counters": Counters(ready_count=3, leased_count=1, oldest_at=NOW)}, False),
+        ({"counters": Counters(leased_count=2, oldest_at=NOW)}, False),
+        ({"settings": QueueSettings()}, False),
+        ({"settings": QueueSettings(max_leased=2, paused=True)}, False),
+    ],
+)
+def test_a_limit_of_leases_is_told_of_where_it_keeps_ready_messages_back(given: dict[str, Any], speaks: bool) -> None:
+    known = {"settings": QueueSettings(max_leased=2), "counters": FULL} | given
+    assert ("limit_reached" in codes(**known)) is speaks
+
+
+def test_a_limit_of_leases_is_doubled_by_a_call() -> None:
+    finding = found("limit_reached", settings=QueueSettings(max_leased=2), counters=FULL, hour={})
+    assert finding.level is Level.WARNING
+    assert finding.evidence == {"max_leased": 2, "leased_count": 2, "ready_count": 3}
+    assert finding.fix is not None
+    assert (finding.fix.method, finding.fix.body) == ("PATCH", {"settings": {"max_leased": 4}})
+    assert "3 messages wait" in finding.sentence
+    most = QueueSettings(max_leased=LEASED_COUNT)
+    full = Counters(ready_count=1, leased_count=LEASED_COUNT, oldest_at=NOW)
+    highest = found("limit_reached", settings=most, counters=full)
+    assert highest.fix is not None
+    assert highest.fix.body == {"settings": {"max_leased": LEASED_COUNT}}
+
+
+def test_a_limit_of_leases_that_receivers_work_at_is_no_alarm() -> None:
+    finding = found("limit_reached", settings=QueueSettings(max_leased=2), counters=FULL, hour={"acked": 5})
+    assert finding.level is Level.INFO
+
+
+def test_a_limit_of_leases_that_jobs_use_up_names_them() -> None:
+    jobs = [HeldByJob("etl", 1, NOW - SECOND)]
+    finding = found("limit_reached", settings=QueueSettings(max_leased=2), counters=FULL, jobs=jobs)
+    assert finding.evidence["held_count"] == 1
+    assert "1 of them by jobs" in finding.sentence
 
 
 def test_leases_that_mostly_expire_are_too_short() -> None:

@@ -75,6 +75,7 @@ queue_settings = st.builds(
     delay_ms=st.sampled_from([0, 0, 500]),
     retention_ms=st.sampled_from([10_000_000, 10_000_000, 10_000_000, 60_000, 3_000, 1_000]),
     max_attempts=st.sampled_from([1, 1, 2, 3, None]),
+    max_leased=st.sampled_from([None, None, None, None, 1, 2, 5]),
     retry_delay_ms=st.sampled_from([0, 0, 500]),
     late_ack=st.sampled_from(LateAck),
     archive_bodies=st.just(True),

@@ -223,7 +223,14 @@ class Model:
         self.advance(now)
         waiting = self.inside(queue)
         chosen = _in_groups(waiting, group_limit) if queue.kind is Kind.FIFO else _longest_ready(waiting)
-        return [self._lease(item, now + lease_ms, now) for item in list(chosen)[:limit]]
+        most = min(limit, self._leasable(queue))
+        return [self._lease(item, now + lease_ms, now) for item in list(chosen)[:most]]
+
+    def _leasable(self, queue: Queue) -> int:
+        """How many messages more may be in somebody's hands."""
+        most = self.queues[queue.id].settings.max_leased
+        held = sum(item.state is State.LEASED for item in self.inside(queue))
+        return len(self.items) if most is None else max(0, most - held)
 
     def _lease(self, item: Item, expires_at: int, now: int) -> Held:
         item.state, item.due_at = State.LEASED, expires_at
@@ -242,7 +249,8 @@ class Model:
         if (queue.id, number) not in self.claims:
             waiting = self.inside(queue)
             chosen = _in_groups(waiting, None) if queue.kind is Kind.FIFO else _longest_ready(waiting)
-            held = [self._lease(item, UNENDING, now).message.seq for item in list(chosen)[:limit]]
+            most = min(limit, self._leasable(queue))
+            held = [self._lease(item, UNENDING, now).message.seq for item in list(chosen)[:most]]
             if held:
                 self.claims[queue.id, number] = held
         return [self.message(item) for item in self._claimed(queue, number)]

@@ -13,6 +13,7 @@ const nav = {
 /** @type {Record<string, string>} */
 const settings = {
   delay_ms: "Delay", lease_ms: "Lease (visibility timeout, lock)", retention_ms: "Retention (TTL)", max_attempts: "Attempts (deliveries)",
+  max_leased: "Leased at most (in flight)",
   retry_delay_ms: "Delay before a retry", dead_letter_queue: "Dead letter queue (DLQ)", paused: "Paused", max_body_bytes: "Largest body",
   late_ack: "Late acks", archive_bodies: "Keep bodies in the journal", keep_delivered: "Keep delivered messages",
 };

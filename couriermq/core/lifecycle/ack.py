@@ -30,9 +30,8 @@ def ack_packed(
         ACKED, now, queue, seqs, ids, [pack.attempts] * len(seqs), sizes, principal, note,
         turn=pack.turn + 1, sent_at=pack.entered_at,
     )  # fmt: skip
-    tally = unit.tally(queue.key)
-    tally.remove(pack.state, size, len(seqs))
-    tally.acked += len(seqs)
+    unit.count_out(queue, pack.state, size, len(seqs))
+    unit.tally(queue.key).acked += len(seqs)
     if not is_whole:
         for seq in seqs:
             pack.gone |= 1 << (seq - pack.first)
@@ -44,9 +43,8 @@ def ack_packed(
 def ack_single(unit: Unit, queue: Queue, single: Single, *, note: Note, now: int, principal: str) -> None:
     """One message is done; its group is for the caller to refresh."""
     unit.drop(single)
-    tally = unit.tally(queue.key)
-    tally.remove(single.state, single.size)
-    tally.acked += 1
+    unit.count_out(queue, single.state, single.size)
+    unit.tally(queue.key).acked += 1
     unit.note(ACKED, now, queue, single, principal, note)
 
 

@@ -10,6 +10,7 @@ from operator import attrgetter
 from couriermq.core.errors import ClaimGone, Fenced, JobNotFound, QueuePaused
 from couriermq.core.events import EventKind
 from couriermq.core.lifecycle.fifo import take_groups
+from couriermq.core.lifecycle.in_flight import leasable
 from couriermq.core.lifecycle.lease import Stretch, in_line, lease_packed, lease_single, portions
 from couriermq.core.lifecycle.members import note_pack
 from couriermq.core.lifecycle.needs import (
@@ -78,13 +79,13 @@ def take_part(
     if is_new := not complete:
         if queue.settings.paused:
             raise QueuePaused(queue.name)
-        room = min(PART, claim.wanted - count)
+        wanted = min(PART, claim.wanted - count)
         detail = {"claim": {"job": job, "number": number}}
-        seqs, taken_bytes = yield from _take(unit, queue, room, ready_by, detail, now, principal)
+        seqs, taken_bytes = yield from _take(unit, queue, wanted, ready_by, detail, now, principal)
         if seqs:
             unit.order("insert_claim_part", queue.key, job, number, count, len(seqs), seqs)
         count, size = count + len(seqs), size + taken_bytes
-        complete = len(seqs) < room or count == claim.wanted
+        complete = len(seqs) < wanted or count == claim.wanted
         if count:
             unit.order("put_claim", queue.key, job, number, claim.wanted, complete, count, size, claim.claimed_at)
     if not complete:
@@ -93,10 +94,13 @@ def take_part(
 
 
 def _take(
-    unit: Unit, queue: Queue, room: int, ready_by: int, detail: dict[str, Json], now: int, principal: str
+    unit: Unit, queue: Queue, wanted: int, ready_by: int, detail: dict[str, Json], now: int, principal: str
 ) -> Deciding[tuple[list[int], int]]:
-    """Lease messages without end; their seqs, and the bytes of their bodies."""
+    """Lease messages without end, as far as the queue's limit allows; their seqs, and the bytes of their bodies."""
     if not unit.tally(queue.key).may_have(State.READY):
+        return [], 0
+    room = yield from leasable(unit, queue, wanted)
+    if not room:
         return [], 0
     if queue.kind is Kind.FIFO:
         singles = yield from take_groups(unit, queue, limit=room, group_limit=room, now=ready_by)

@@ -57,14 +57,13 @@ def _end_pack(unit: Unit, queue: Queue, queues: Queues, pack: Pack, contents: Co
             yield from _end_single(unit, queue, queues, extract(unit, pack, index, contents), now)
         return
     note_pack(unit, LEASE_EXPIRED, pack.due_at, queue, pack, contents)
-    tally = unit.tally(queue.key)
     pack.state, pack.due_at = READY if fate.due_at <= now else DELAYED, fate.due_at
     unit.put_pack(pack)
-    tally.shift(LEASED, pack.state, pack.remaining)
+    unit.recount(queue, LEASED, pack.state, pack.remaining)
     if pack.state == READY:
         unit.made_ready(queue.key, pack.remaining)
     else:
-        unit.due(tally, pack.due_at)
+        unit.due(unit.tally(queue.key), pack.due_at)
 
 
 def _end_single(unit: Unit, queue: Queue, queues: Queues, single: Single, now: int) -> Deciding[None]:
@@ -84,7 +83,7 @@ def _discard_aged(unit: Unit, queue: Queue, now: int) -> Deciding[None]:
     for pack in found.packs:
         contents: Contents = yield Content([pack], bodies=False)
         note_pack(unit, DISCARDED, pack.entered_at + retention_ms, queue, pack, contents, detail=detail)
-        unit.tally(queue.key).remove(pack.state, pack.bytes, pack.remaining)
+        unit.count_out(queue, pack.state, pack.bytes, pack.remaining)
         pack.remaining = pack.bytes = 0
         unit.shrink_pack(pack)
     for single in found.singles:

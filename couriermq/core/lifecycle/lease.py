@@ -65,9 +65,8 @@ def portions(stretches: Sequence[Stretch]) -> Iterator[list[Stretch]]:
 
 def lease_single(unit: Unit, queue: Queue, single: Single, *, lease_no: int, expires_at: int) -> None:
     """An attempt is counted now, not when it is acked, so that a consumer that dies has used one up."""
-    tally = unit.tally(queue.key)
-    tally.shift(READY, LEASED)
-    unit.due(tally, expires_at)
+    unit.recount(queue, READY, LEASED)
+    unit.due(unit.tally(queue.key), expires_at)
     single.state, single.due_at, single.lease_no = LEASED, expires_at, lease_no
     single.attempts += 1
     unit.put(single)
@@ -77,9 +76,8 @@ def lease_packed(
     unit: Unit, queue: Queue, pack: Pack, count: int, contents: Contents, *, lease_no: int, expires_at: int
 ) -> Pack:
     """Lease the first messages of a pack; returns the pack that holds just these."""
-    tally = unit.tally(queue.key)
-    tally.shift(READY, LEASED, count)
-    unit.due(tally, expires_at)
+    unit.recount(queue, READY, LEASED, count)
+    unit.due(unit.tally(queue.key), expires_at)
     part = _split(unit, pack, count, contents)
     part.state, part.due_at, part.lease_no = LEASED, expires_at, lease_no
     part.attempts += 1

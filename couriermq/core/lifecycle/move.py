@@ -27,7 +27,7 @@ def transfer(
 ) -> Deciding[None]:
     """Move a message as it is to another queue, where it starts afresh."""
     old_group, old_state = single.group, single.state
-    unit.tally(source.key).remove(old_state, single.size)
+    unit.count_out(source, old_state, single.size)
     single.queue, single.state, single.due_at, single.entered_at = target.key, int(State.READY), at, at
     single.attempts, single.discard_at = 0, None
     single.group = (old_group or "") if target.kind is Kind.FIFO else (old_group or None)

@@ -207,7 +207,10 @@ class Seqs(msgspec.Struct, frozen=True, gc=False):
 
 
 class Totals(msgspec.Struct, frozen=True, gc=False):
-    """The figures of a queue without those of the unit's tally, with the queue locked: see `Unit.totals`."""
+    """The figures of a queue without those of the unit's tally, with the queue locked: see `Unit.totals`.
+
+    Who leases from a queue with `max_leased` asks for them first. Who ends a lease does not wait for the lock.
+    """
 
     queue: int
 

@@ -26,7 +26,7 @@ def remove(
 ) -> Deciding[None]:
     """Remove a message, whatever its state."""
     unit.drop(single)
-    unit.tally(queue.key).remove(single.state, single.size)
+    unit.count_out(queue, single.state, single.size)
     unit.note(kind, at, queue, single, principal, detail)
     if queue.kind is Kind.FIFO:
         yield from refresh_group(unit, queue, single.group, leased=-1 if single.state == State.LEASED else 0)

@@ -28,7 +28,7 @@ def quarantine(
             DISCARDED, at, queue, seqs, ids, attempts, sizes, None, detail, turn=pack.turn + 1, sent_at=pack.entered_at
         )
         unit.order("set_aside", pack.last, pack.queue, len(seqs), pack.start, at)
-        unit.tally(pack.queue).remove(pack.state, pack.bytes, len(seqs))
+        unit.count_out(queue, pack.state, pack.bytes, len(seqs))
         pack.remaining = 0
         unit.shrink_pack(pack)
         count += len(seqs)
@@ -36,7 +36,7 @@ def quarantine(
         queue = queues.queue_of_key(single.queue) or _gone(single.queue)
         unit.note(DISCARDED, at, queue, single, None, detail)
         unit.order("set_aside", single.seq, single.queue, 1, single.start, at)
-        unit.tally(single.queue).remove(single.state, single.size)
+        unit.count_out(queue, single.state, single.size)
         unit.drop(single)
         count += 1
         if queue.kind is Kind.FIFO:

@@ -6,6 +6,7 @@ import msgspec
 
 from couriermq.core.events import EventKind
 from couriermq.core.lifecycle.fifo import take_groups
+from couriermq.core.lifecycle.in_flight import leasable
 from couriermq.core.lifecycle.lease import Stretch, in_line, lease_packed, lease_single, portions
 from couriermq.core.lifecycle.needs import Content, Deciding, Found, Ready
 from couriermq.core.lifecycle.rows import Contents, Single, message_of, messages_of, weight_of_attributes
@@ -32,15 +33,16 @@ def receive(
 ) -> Deciding[list[list[Lease] | None]]:
     """Lease what is ready, for each order up to its limit and to what fits into a response.
 
-    All of them together get no more than COMMIT_BYTES: those that find no room have None and are to ask again.
+    All of them together get no more than COMMIT_BYTES: those that find no room have None and are to ask again. Nor do
+    they get more than the queue's `max_leased` leaves: the first to ask get that, the others nothing.
     """
     receivers = [_Receiver(order, now + order.lease_ms) for order in orders]
     if unit.tally(queue.key).may_have(State.READY):
+        limit = yield from leasable(unit, queue, sum(order.limit for order in orders))
         if queue.kind is Kind.FIFO:
             for receiver in receivers:
-                yield from _serve_groups(unit, queue, receiver, now)
-        else:
-            limit = sum(order.limit for order in orders)
+                limit -= yield from _serve_groups(unit, queue, receiver, limit, now)
+        elif limit:
             found: Found = yield Ready(queue.key, limit)
             yield from _serve(unit, queue, in_line(found, limit), receivers, now)
     return [receiver.leases(queue, sealer) for receiver in receivers]
@@ -209,18 +211,22 @@ def _hand_over_single(
     receiver.numbers.append(number)
 
 
-def _serve_groups(unit: Unit, queue: Queue, receiver: _Receiver, now: int) -> Deciding[None]:
+def _serve_groups(unit: Unit, queue: Queue, receiver: _Receiver, limit: int, now: int) -> Deciding[int]:
+    """Lease to a receiver, at most `limit`; how many messages it has got."""
+    if not limit:
+        return 0
     if unit.taken_bytes >= COMMIT_BYTES:
         receiver.is_refused = True
-        return
-    limit = receiver.order.limit
+        return 0
+    limit = min(limit, receiver.order.limit)
     group_limit = receiver.order.group_limit or limit
     singles: list[Single] = yield from take_groups(
         unit, queue, limit=limit, group_limit=group_limit, now=now, room=receiver.room
     )
     if not singles:
-        return
+        return 0
     contents: Contents = yield Content((), singles)
     number = unit.take_lease_no()
     for single in singles:
         _hand_over_single(unit, queue, single, receiver, contents, number, now)
+    return len(singles)

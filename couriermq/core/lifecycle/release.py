@@ -51,15 +51,15 @@ def release_late(
 
 def put_back(unit: Unit, queue: Queue, single: Single, *, due_at: int, now: int) -> Deciding[None]:
     """A message becomes ready again, or delayed until `due_at`."""
-    tally, was = unit.tally(queue.key), single.state
+    was = single.state
     state = State.READY if due_at <= now else State.DELAYED
     single.state, single.due_at = int(state), due_at
     unit.put(single)
-    tally.shift(was, state)
+    unit.recount(queue, was, state)
     if state is State.READY:
         unit.made_ready(queue.key)
     else:
-        unit.due(tally, due_at)
+        unit.due(unit.tally(queue.key), due_at)
     if queue.kind is Kind.FIFO:
         yield from refresh_group(unit, queue, single.group, leased=-1 if was == State.LEASED else 0)
 

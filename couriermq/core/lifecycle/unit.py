@@ -10,8 +10,9 @@ from couriermq.core.flows import Flow, flow_of
 from couriermq.core.lifecycle.needs import Deciding, Seqs, Totals
 from couriermq.core.lifecycle.rows import ROW_BYTES, ROW_EVENTS, Content, Pack, Single
 from couriermq.core.lifecycle.tally import Figures, Tally
-from couriermq.core.model import Json, Queue
+from couriermq.core.model import Json, Queue, State
 
+LEASED = int(State.LEASED)
 NO_END = 2**63
 LEASE_NO_END = 2**31
 """A lease's number has this end because receipts and rows hold it in 32 bits."""
@@ -77,7 +78,7 @@ class Unit:
     """One transaction in the making. A tally that is asked for is written where it has changed."""
 
     __slots__ = (
-        "_before", "_find_tally", "changes", "dues", "events", "flows", "kinds", "new_contents", "next_lease",
+        "_before", "_find_tally", "_freed", "changes", "dues", "events", "flows", "kinds", "new_contents", "next_lease",
         "next_offset", "next_seq", "ready", "seq_end", "taken_bytes", "touched",
     )  # fmt: skip
 
@@ -111,6 +112,8 @@ class Unit:
         """The same by queue, principal and second."""
         self._find_tally = find_tally
         self._before: dict[int, tuple[Figures, int]] = {}
+        self._freed: dict[int, tuple[int, int]] = {}
+        """By the key of a queue with `max_leased`: that limit, and how many messages fewer are leased."""
 
     # -- figures and signals ----------------------------------------------------------------------------------
 
@@ -141,6 +144,33 @@ class Unit:
 
     def made_ready(self, key: int, count: int = 1) -> None:
         self.ready[key] = self.ready.get(key, 0) + count
+
+    def recount(self, queue: Queue, source: int, target: int, count: int = 1) -> None:
+        """Messages of a queue go from one state into another."""
+        self.tally(queue.key).shift(source, target, count)
+        if queue.settings.max_leased is not None:
+            self._free(queue.key, queue.settings.max_leased, count * ((source == LEASED) - (target == LEASED)))
+
+    def count_out(self, queue: Queue, state: int, size: int, count: int = 1) -> None:
+        """Messages leave a queue."""
+        self.tally(queue.key).remove(state, size, count)
+        if state == LEASED and queue.settings.max_leased is not None:
+            self._free(queue.key, queue.settings.max_leased, count)
+
+    def _free(self, key: int, most: int, count: int) -> None:
+        _, freed = self._freed.get(key, (0, 0))
+        self._freed[key] = most, freed + count
+
+    def _tell_of_room(self) -> None:
+        """Receivers that a limit has kept waiting hear that it is not reached any more."""
+        for key, (most, freed) in self._freed.items():
+            tally = self.touched.get(key)
+            if tally is None:  # the queue is gone, with all that it had
+                continue
+            room = freed if tally.is_partial else min(freed, most - tally.counts[LEASED], tally.counts[State.READY])
+            if room > self.ready.get(key, 0):
+                self.ready[key] = room
+        self._freed.clear()
 
     def totals(self, key: int) -> Deciding[Figures]:
         """The exact figures of a queue; other transactions that ask for them wait until the commit."""
@@ -178,10 +208,12 @@ class Unit:
         return rows
 
     def finish(self) -> None:
-        """Give the events that are noted so far their rows."""
+        """Give the events that are noted so far their rows, and those who wait for a lease a sign."""
         if self.events:
             self.journal(self.events.runs)
             self.events.clear()
+        if self._freed:
+            self._tell_of_room()
 
     def put_pack(self, pack: Pack) -> None:
         """The state of a stored pack has changed."""

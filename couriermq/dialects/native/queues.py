@@ -152,7 +152,8 @@ OPERATIONS = (
         handler=change_queue,
         tag="Queues",
         summary="Change a queue",
-        description="What is left out stays as it is; null clears `max_attempts` and `dead_letter_queue`.",
+        description="What is left out stays as it is; null clears `max_attempts`, `max_leased` and"
+        " `dead_letter_queue`.",
         needs="manage",
         takes=wire.QueueChange,
         example={"settings": {"paused": True}},

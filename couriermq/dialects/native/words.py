@@ -86,6 +86,8 @@ WORDS: dict[str, str] = {
     "matcher": "How the value is compared.",
     "max_attempts": "Leases before a message is dead; null means that it may fail for ever.",
     "max_body_bytes": "The largest body that the queue takes.",
+    "max_leased": "How many messages of the queue may be leased at the same time, to receivers and jobs; null means"
+    " that there is no limit.",
     "max_listeners": "How many listeners the tenant may have.",
     "max_message_bytes": "How many bytes the bodies of those messages may have.",
     "max_messages": "How many messages all queues of the tenant may hold, in any state; copies for listeners and staged"

@@ -196,6 +196,22 @@ async def test_what_one_dialect_holds_the_others_do_not_see(app: InProcess, hold
     assert (await second.take()).attempt == 2
 
 
+@pytest.mark.parametrize(("holder", "other"), DIRECTIONS)
+async def test_a_limit_of_leases_is_one_for_all_dialects(app: InProcess, holder: str, other: str) -> None:
+    native = NativeWay(app)
+    await native.tenant.queue("orders", max_leased=1)
+    await native.send("text")
+    await native.send("text")
+    first, second = WAYS[holder](app), WAYS[other](app)
+    taken = await first.take()
+    with pytest.raises(ValueError, match="not enough values"):
+        await second.take()
+    await first.ack(taken)
+    assert (await second.take()).attempt == 1
+    settings = (await native.tenant.ask("GET", "/queues/orders"))["settings"]
+    assert settings["max_leased"] == 1  # a consumer that another dialect has set up leaves it as it is
+
+
 async def test_attributes_keep_their_types_between_native_and_anypoint(app: InProcess) -> None:
     attributes = {"text": "5", "whole": 5, "part": 5.5, "yes": True}
     mq, native = AnypointCaller(app), Tenant(app)
@@ -228,6 +244,15 @@ async def test_a_queues_settings_are_the_same_in_both_tongues(app: InProcess) ->
     await native.ask("PATCH", "/queues/orders", {"settings": {"lease_ms": 7, "max_attempts": 3}})
     told = good(await mq.admin("GET", "/destinations/queues/orders"))
     assert (told["defaultLockTtl"], told["maxDeliveries"]) == (7, 3)
+
+
+async def test_a_setting_that_a_dialect_does_not_know_outlives_a_change_there(app: InProcess) -> None:
+    mq, native = AnypointCaller(app), Tenant(app)
+    await mq.queue("orders")
+    await native.ask("PATCH", "/queues/orders", {"settings": {"max_leased": 3}})
+    await mq.queue("orders", defaultTtl=HOUR)
+    settings = (await native.ask("GET", "/queues/orders"))["settings"]
+    assert (settings["retention_ms"], settings["max_leased"]) == (HOUR, 3)
 
 
 async def test_an_exchange_of_one_tongue_is_published_to_in_the_other(app: InProcess) -> None:

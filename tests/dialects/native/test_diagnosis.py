@@ -51,6 +51,17 @@ async def test_leases_that_expire_are_found_and_the_fix_is_a_call_that_works(ten
     assert changed.json()["settings"]["lease_ms"] == 2 * SECOND
 
 
+async def test_a_limit_of_leases_that_is_reached_is_found_and_raised(tenant: Tenant) -> None:
+    queue = await tenant.queue("orders", max_leased=2)
+    await send(tenant, 5)
+    assert await findings(tenant) == {}
+    await queue.receive(5)
+    finding = (await findings(tenant))["limit_reached"]
+    assert finding["evidence"] == {"max_leased": 2, "leased_count": 2, "ready_count": 3}
+    await tenant.ask(finding["fix"]["method"], "/queues/orders", finding["fix"]["body"])
+    assert len(await queue.receive(5)) == 2
+
+
 async def test_a_tenant_gets_the_findings_of_its_queues(tenant: Tenant) -> None:
     await tenant.queue("orders", paused=True)
     await tenant.queue("idle")

@@ -156,6 +156,39 @@ async def test_a_group_limit_leaves_room_for_other_groups(queue: Queue) -> None:
     assert [(lease["message"]["body"], lease["message"]["group"]) for lease in leases] == [("a1", "a"), ("b1", "b")]
 
 
+async def test_no_more_is_leased_than_the_queue_allows(queue: Queue) -> None:
+    await queue.ask("PATCH", "", {"settings": {"max_leased": 3}})
+    for _ in range(5):
+        await queue.send()
+    first, *_ = await queue.receive(2)
+    assert len(await queue.receive(10)) == 1
+    assert await queue.receive(10) == []
+    waiting = asyncio.create_task(queue.receive(10, wait_ms=20_000))
+    await queue.ask("POST", "/ack", {"receipt": first["receipt"]})
+    assert len(await waiting) == 1
+    counters = await queue.ask("GET", "/counters")
+    assert (counters["leased_count"], counters["ready_count"]) == (3, 1)
+
+
+async def test_a_receiver_that_waits_gets_more_when_the_limit_is_lifted(queue: Queue) -> None:
+    await queue.ask("PATCH", "", {"settings": {"max_leased": 1}})
+    for _ in range(3):
+        await queue.send()
+    await queue.receive(10)
+    waiting = asyncio.create_task(queue.receive(10, wait_ms=20_000))
+    changed = await queue.ask("PATCH", "", {"settings": {"max_leased": None}})
+    assert changed["settings"]["max_leased"] is None
+    assert len(await waiting) == 2
+
+
+@pytest.mark.parametrize("most", [0, -1, 1_000_001, 2**70, 1.5, "3", True])
+async def test_a_limit_of_leases_that_is_none_is_refused(queue: Queue, most: object) -> None:
+    problem = await queue.refused("PATCH", "", {"settings": {"max_leased": most}})
+    assert problem["status"] == 400
+    assert "max_leased" in problem["field"]
+    assert (await queue.tenant.ask("GET", queue.path))["settings"]["max_leased"] is None
+
+
 # -- settle ---------------------------------------------------------------------------------------------------
 
 

@@ -39,6 +39,7 @@ async def test_a_new_queue_has_the_settings_it_was_given_and_defaults_for_the_re
             "lease_ms": 5_000,
             "retention_ms": 345_600_000,
             "max_attempts": 3,
+            "max_leased": None,
             "retry_delay_ms": 0,
             "dead_letter_queue": "dead",
             "paused": False,

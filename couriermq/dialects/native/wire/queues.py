@@ -31,6 +31,7 @@ class SomeSettings(Order):
     lease_ms: Annotated[int, _ranged("lease_ms")] | UnsetType = UNSET
     retention_ms: Annotated[int, _ranged("retention_ms")] | UnsetType = UNSET
     max_attempts: Annotated[int, _ranged("max_attempts")] | UnsetType | None = UNSET
+    max_leased: Annotated[int, _ranged("max_leased")] | UnsetType | None = UNSET
     retry_delay_ms: Annotated[int, _ranged("retry_delay_ms")] | UnsetType = UNSET
     dead_letter_queue: str | UnsetType | None = UNSET
     paused: bool | UnsetType = UNSET
