@@ -37,7 +37,7 @@ async def test_sessions_that_the_database_ends_are_made_anew(tmp_path: Path, clu
     ended: list[tuple[object, ...]] = []
 
     async def chaos(nodes: list[ServerProcess], storm: Storm) -> None:
-        sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'courier'"
+        sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'courier %'"
         for _ in range(5):
             await work_goes_on(storm)
             ended.extend(await asyncio.to_thread(cluster.execute, sql))

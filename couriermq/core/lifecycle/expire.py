@@ -111,6 +111,7 @@ def _next_due(queue: Queue, tally: Tally, now: int) -> Deciding[int]:
     """When time will next change the queue."""
     if not tally.may_have():
         return NEVER
-    state_ends, own_ends, oldest = yield NextDue(queue.key, now)
-    ends = [state_ends, own_ends, None if oldest is None else oldest + queue.settings.retention_ms]
+    retention_ms = queue.settings.retention_ms
+    state_ends, own_ends, oldest = yield NextDue(queue.key, now, now - retention_ms)
+    ends = [state_ends, own_ends, None if oldest is None else oldest + retention_ms]
     return min((end for end in ends if end is not None), default=NEVER)

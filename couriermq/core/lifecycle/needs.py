@@ -82,11 +82,12 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 class NextDue(msgspec.Struct, frozen=True, gc=False):
     """(when the next delay or lease ends, when the next own retention does, when the oldest other message came in).
 
-    What has ended by `now` and another node is about to change need not be in it.
+    What has ended by `now`, or came in by `until`, and another node is about to change need not be in it.
     """
 
     queue: int
     now: int
+    until: int
 
 
 class PointingTo(msgspec.Struct, frozen=True, gc=False):

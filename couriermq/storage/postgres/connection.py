@@ -48,6 +48,8 @@ SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '10s';
 """A queue is empty one minute and full the next: what the planner believes about its size is always out of date, so it
 may only use indexes. A node that falls silent in the middle of a transaction must not hold its locks for long."""
 
+APPLICATION_NAME_SIZE = 50
+"""PostgreSQL cuts names at 63 bytes; that of the node stands at the end."""
 POOL_SIZE = 4
 STATEMENTS = 500
 """Statements that a connection keeps prepared."""
@@ -118,6 +120,8 @@ async def connect(url: str, guard: "Guard | None" = None) -> Connection:
     """A connection that commits only when told to; those of a node have a guard look at the database first."""
     given = {key: value for key, value in conninfo_to_dict(url).items() if value is not None}
     where: dict[str, Any] = {**DEFAULTS, **given}
+    if guard is not None:
+        where["application_name"] = f"{where['application_name'][:APPLICATION_NAME_SIZE]} {guard.node}"
     connection: Connection = await psycopg.AsyncConnection.connect(**where, autocommit=True, prepare_threshold=0)
     try:
         if connection.info.server_version < OLDEST_VERSION:
@@ -150,24 +154,31 @@ async def ask(connection: Connection, steps: Sequence[Step]) -> list[Rows]:
         return [await cursor.fetchall() if cursor.description else []]
     cursors = [connection.cursor(binary=True) for _ in steps]
     async with connection.pipeline() as pipeline:
-        pipeline._exit_gen = partial(_end, pipeline)  # type: ignore[method-assign]
+        pipeline._communicate_gen = _nothing  # type: ignore[method-assign]
+        pipeline._exit_gen = partial(_send_all, pipeline)  # type: ignore[method-assign]
         for cursor, (sql, params) in zip(cursors, steps, strict=True):
             await cursor.execute(sql, params)
     return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
-def _end(pipeline: psycopg.AsyncPipeline) -> PQGen[None]:
-    """As psycopg ends a pipeline, but without a flush request after the sync.
+def _nothing() -> PQGen[None]:
+    """psycopg would send each statement by itself and wait for the socket in between."""
+    return
+    yield
 
-    The server would take that for the beginning of a statement and no longer limit how long the session may be silent
-    in its transaction: a node that freezes would hold its locks until it goes on.
+
+def _send_all(pipeline: psycopg.AsyncPipeline) -> PQGen[None]:
+    """Send all statements and the sync together, so that a node rarely freezes between them, and read what comes back.
+
+    The server limits how long a session may be silent in its transaction only after a sync that nothing follows: not
+    after a statement, and not after the flush request that psycopg ends a pipeline with.
     """
-    try:
-        pipeline._enqueue_sync()
-        yield from pipeline._communicate_gen()
-    finally:
-        yield from send(pipeline.pgconn)  # what the socket did not take at once
-        yield from pipeline._fetch_gen(flush=False)
+    pipeline._enqueue_sync()
+    for command in pipeline.command_queue:
+        command()
+    pipeline.command_queue.clear()
+    yield from send(pipeline.pgconn)
+    yield from pipeline._fetch_gen(flush=False)
 
 
 class Pool:

@@ -5,8 +5,10 @@ each of its duties; when the node dies, PostgreSQL lets go of them all. Once a s
 belongs to the node whose number, hashed together with the duty, comes first: everybody comes to the same result, and
 when a node comes or goes only its own duties move.
 
-A session can outlive its node, on a machine that froze or behind a network that is cut. Whoever notices that a session
-has been silent for too long ends it. Its node has stopped to rely on its duties before that, by its own watch.
+A session can outlive its node, on a machine that froze or behind a network that is cut. A node that notices that this
+session of another has been silent for too long ends it, and every other session of that node: one that was stopped
+halfway through its statements holds locks, and counts as active, so that no timeout of the server ends it. The silent
+node has ceased to rely on its duties before that, by its own watch.
 """
 
 import asyncio
@@ -17,6 +19,7 @@ from itertools import count
 
 import psycopg
 
+from couriermq.clock import fresh_key
 from couriermq.core.duties import ARCHIVE, DELIVERY, DUTIES, UPKEEP, owner
 from couriermq.core.errors import Unavailable
 from couriermq.storage.postgres.connection import Connection, Rows, ask, connect, numbers
@@ -38,13 +41,18 @@ LOWEST, NODES = -(2**31), 2**30
 log = logging.getLogger(__name__)
 
 
+def fresh_name() -> str:
+    """A name for a node, of the digits of its number."""
+    return f"{int.from_bytes(fresh_key()[:4], 'big') % NODES:08x}"
+
+
 class Duties:
     """Run as a task by the store; `holds` may be asked at any time."""
 
     def __init__(self, node: Node) -> None:
         self.living: tuple[int, ...] = ()
         self._node = node
-        self._number = LOWEST + int(node.name, 16) % NODES
+        self._number = LOWEST + int(node.name, 16)
         self._held: frozenset[str] = frozenset()
         self._heard_at = 0.0
         self._connection: Connection | None = None
@@ -125,7 +133,7 @@ class Duties:
             if silent and number != self._number:
                 log.warning("a node has been silent for more than %d seconds; its duties go to others", SILENT_SECONDS)
                 with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
-                    await connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+                    await ask(connection, [(Q.end_sessions, (pid, f"{number - LOWEST:08x}"))])
 
     async def _give_up(self, connection: Connection, duties: set[str]) -> None:
         """First stop, then let others begin."""

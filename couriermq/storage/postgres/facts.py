@@ -162,7 +162,7 @@ class Facts:
         return steps, _found
 
     def next_due(self, need: needs.NextDue) -> Plan:
-        return [(Q.next_due, (need.queue, need.now))], lambda rows: rows[0][0]
+        return [(Q.next_due, (need.queue, need.now, need.until))], lambda rows: rows[0][0]
 
     def copied(self, need: needs.Copied) -> Plan:
         return [(Q.copied, (numbers(need.origins),))], lambda rows: {seq for (seq,) in rows[0]}

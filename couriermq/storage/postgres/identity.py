@@ -49,6 +49,8 @@ class Guard:
         self, *, shard: int, now: Callable[[], int], on_renewal: Callable[[Connection], Awaitable[None]]
     ) -> None:
         self.identity: Identity
+        self.node = ""
+        """The name that sessions of the node end with."""
         self.origin: str | None = None
         self._shard = shard
         self._now = now

@@ -110,12 +110,20 @@ SELECT least(
      FOR UPDATE SKIP LOCKED),
     (SELECT due_at FROM message WHERE queue = k.key AND state = 2 AND due_at <= k.now ORDER BY due_at, seq LIMIT 1
      FOR UPDATE SKIP LOCKED)
-), (
-    SELECT discard_at FROM message WHERE queue = k.key AND discard_at IS NOT NULL ORDER BY discard_at, seq LIMIT 1
 ), least(
-    (SELECT entered_at FROM pack WHERE queue = k.key ORDER BY entered_at, last LIMIT 1),
-    (SELECT entered_at FROM message WHERE queue = k.key AND discard_at IS NULL ORDER BY entered_at, seq LIMIT 1)
-) FROM (SELECT %s::int AS key, %s::bigint AS now) AS k;
+    (SELECT discard_at FROM message WHERE queue = k.key AND discard_at IS NOT NULL AND discard_at > k.now
+     ORDER BY discard_at, seq LIMIT 1),
+    (SELECT discard_at FROM message WHERE queue = k.key AND discard_at IS NOT NULL AND discard_at <= k.now
+     ORDER BY discard_at, seq LIMIT 1 FOR UPDATE SKIP LOCKED)
+), least(
+    (SELECT entered_at FROM pack WHERE queue = k.key AND entered_at > k.until ORDER BY entered_at, last LIMIT 1),
+    (SELECT entered_at FROM pack WHERE queue = k.key AND entered_at <= k.until ORDER BY entered_at, last LIMIT 1
+     FOR UPDATE SKIP LOCKED),
+    (SELECT entered_at FROM message WHERE queue = k.key AND discard_at IS NULL AND entered_at > k.until
+     ORDER BY entered_at, seq LIMIT 1),
+    (SELECT entered_at FROM message WHERE queue = k.key AND discard_at IS NULL AND entered_at <= k.until
+     ORDER BY entered_at, seq LIMIT 1 FOR UPDATE SKIP LOCKED)
+) FROM (SELECT %s::int AS key, %s::bigint AS now, %s::bigint AS until) AS k;
 
 -- name: is_due
 -- Of these queues, those that time has done something to. Not with EXISTS, which may read whole tables to hash them.
@@ -579,6 +587,12 @@ WHERE node.locktype = 'advisory' AND node.objsubid = 2 AND node.granted
   AND node.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND node.classid::bigint = %s::bigint & 4294967295
   AND node.objid::bigint BETWEEN 2147483648 AND 3221225471;
+
+-- name: end_sessions
+-- One session, and all whose names end with that of its node; those of other roles are not seen.
+SELECT pg_terminate_backend(pid) FROM pg_stat_get_activity(NULL) AS session
+WHERE pid = %s OR datid = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND application_name LIKE '%% ' || %s::text;
 
 -- name: hold
 -- Locks that last as long as the session.

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from couriermq.clock import SystemClock, fresh_key
+from couriermq.clock import SystemClock
 from couriermq.core.chronicle import Commit
 from couriermq.core.duties import UPKEEP
 from couriermq.core.errors import CourierError, InvalidReceipt, Unavailable
@@ -43,7 +43,7 @@ from couriermq.storage.group_commit import SEND, TIME, ConcurrentCommit, Joint, 
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.postgres import care
 from couriermq.storage.postgres.connection import Connection, Pool, Rows, Step, ask, connect, migrate, numbers, space_of
-from couriermq.storage.postgres.duties import Duties
+from couriermq.storage.postgres.duties import Duties, fresh_name
 from couriermq.storage.postgres.engine import MOST_DAMAGED, Committer, look
 from couriermq.storage.postgres.facts import Q, to_counters
 from couriermq.storage.postgres.failures import UNREACHABLE, open_patiently, refusal
@@ -114,7 +114,8 @@ class PostgresStore(DataPlane, Claims, Stages):
         """Bring the schema up to date, or wait for the node that does; raises CannotOpen."""
         self._directory = directory
         self._advancing = asyncio.Lock()
-        self._node = Node(self.url, fresh_key().hex()[:16], directory, signals, shard=self._shard, guard=self._guard)
+        self._guard.node = name = fresh_name()
+        self._node = Node(self.url, name, directory, signals, shard=self._shard, guard=self._guard)
         self._node.tell = self._pool.ask
         await open_patiently(self._try_to_open, url=self.url, patience_seconds=self.patience_seconds)
 
@@ -323,14 +324,11 @@ class PostgresStore(DataPlane, Claims, Stages):
     async def _catch_up(self, queue: Queue, now: int) -> Queue:
         """What other nodes have leased, only the database knows: it is asked whether time has done anything."""
         self._skew.check()
-        live = self._known(queue)
-        while await self._due_of([live], now):
-            try:
-                await self._pass_time(live.key, now)
-            except Unavailable:
-                break  # a store that cannot write can still be looked at, as it was when it last could
-            live = self._known(queue)
-        return live
+        has_more = bool(await self._due_of([self._known(queue)], now))
+        with contextlib.suppress(Unavailable):  # a store that cannot write can be looked at as it was
+            while has_more:
+                has_more = await self._pass_time(queue.key, now)
+        return self._known(queue)
 
     async def _due_of(self, queues: Sequence[Queue], now: int) -> set[int]:
         keys = numbers(queue.key for queue in queues)
@@ -396,15 +394,20 @@ class PostgresStore(DataPlane, Claims, Stages):
             else:
                 self._node.agenda.note(key, now + SWEEP_MS)  # what is due elsewhere does not wait for all of it
 
-    async def _pass_time(self, key: int, now: int) -> None:
-        def decide(unit: Unit, orders: list[None]) -> Deciding[list[None]]:
-            queue = self._directory.queue_of_key(key)
-            if queue is not None:
-                yield from keep_order(queue)
-                yield from self._expire(unit, queue, now)
-            return orders
+    async def _pass_time(self, key: int, now: int) -> bool:
+        """Whether there is more to do at once; what another node has locked does not count."""
 
-        await self._commit.submit(Joint((TIME, key), decide, None, PASS_WEIGHT))
+        def decide(unit: Unit, orders: list[None]) -> Deciding[list[bool]]:
+            queue = self._directory.queue_of_key(key)
+            if queue is None:
+                return [False for _ in orders]
+            yield from keep_order(queue)
+            yield from self._expire(unit, queue, now)
+            has_more = unit.tally(key).next_due <= now
+            return [has_more for _ in orders]
+
+        has_more: bool = await self._commit.submit(Joint((TIME, key), decide, None, PASS_WEIGHT))
+        return has_more
 
     def _sweep(self, unit: Unit, queue: Queue, now: int) -> Deciding[bool]:
         yield from keep_order(queue)

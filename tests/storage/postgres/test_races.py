@@ -9,10 +9,11 @@ import pytest
 
 from couriermq.core.errors import QueueNotFound, Unavailable
 from couriermq.core.model import Draft, Kind
+from couriermq.storage.postgres import duties
 from couriermq.storage.postgres.engine import Committer
 from tests.storage.postgres.test_store import nodes, postgres, url
 from tests.support.engines import WHO, Rig
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 __all__ = ["url"]
 
@@ -128,3 +129,62 @@ async def test_a_change_that_is_cancelled_leaves_the_turn_to_others(
             await one.create("orders")
         monkeypatch.undo()
         await two.create("others")
+
+
+async def leased(rig: Rig) -> None:
+    await rig.create("orders", max_attempts=5)
+    await rig.send("orders")
+    await rig.receive_one("orders", lease_ms=1_000)
+
+
+async def delayed(rig: Rig) -> None:
+    await rig.create("orders")
+    await rig.send("orders", delay_ms=1_000)
+
+
+async def kept(rig: Rig) -> None:
+    await rig.create("orders", retention_ms=1_000)
+    await rig.send_all("orders", [Draft(body=b"x")] * 2)
+
+
+async def kept_by_itself(rig: Rig) -> None:
+    await rig.create("orders")
+    await rig.send("orders", retention_ms=1_000)
+
+
+@pytest.mark.parametrize("prepare", [leased, delayed, kept, kept_by_itself])
+async def test_what_is_due_and_locked_by_another_session_holds_up_nobody(
+    url: str, prepare: Callable[[Rig], Awaitable[None]]
+) -> None:
+    async with nodes(url, 1) as (one,):
+        await prepare(one)
+        one.clock.advance(ms=2_000)
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            await connection.execute("SELECT FROM pack FOR UPDATE")
+            await connection.execute("SELECT FROM message FOR UPDATE")
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                assert (await one.counters("orders")).total_count > 0
+                await one.store.advance(now=one.now)
+        await one.store.advance(now=one.now)
+        assert (await one.counters("orders")).ready_count == (0 if prepare in {kept, kept_by_itself} else 1)
+
+
+async def test_a_silent_node_loses_all_its_sessions_also_one_that_has_sent_half_of_its_statements(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server does not count such a session as idle, so that no timeout of its own ends it."""
+    monkeypatch.setattr(duties, "SILENT_SECONDS", 1.0)
+    async with nodes(url) as (one, two):
+        await one.create("orders")
+        await two.store.catch_up()
+        await one.send("orders")
+        silent = postgres(one)._duties._task
+        assert silent is not None
+        silent.cancel()
+        connection = await postgres(one)._committers[0]._connected()
+        connection.pgconn.enter_pipeline_mode()
+        for statement in (b"BEGIN", b"SELECT FROM pack FOR UPDATE"):
+            connection.pgconn.send_query_params(statement, None)
+        connection.pgconn.send_flush_request()
+        connection.pgconn.flush()
+        await eventually(lambda: two.receive("orders", limit=1))

@@ -136,7 +136,9 @@ async def test_a_node_goes_on_in_a_new_incarnation_when_its_database_has_changed
         cluster.execute("UPDATE meta SET value = 'another/00000001/1/1' WHERE name = 'origin'")
         assert isinstance(rig.store, PostgresStore)
         rig.store._guard.origin = "another/00000001/1/1"
-        cluster.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'courier'")
+        cluster.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'courier %'"
+        )
         (again,) = await eventually(lambda: received(rig), bool)
         assert rig.store.stamp != before
         with pytest.raises(LeaseLost):

@@ -431,7 +431,9 @@ async def test_nothing_that_was_accepted_is_lost_and_nothing_settles_twice(
 
 def disturb(cluster: Cluster, how: str) -> None:
     if how == "terminated":
-        cluster.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'courier'")
+        cluster.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'courier %'"
+        )
     else:
         cluster.restart("immediate")
 
