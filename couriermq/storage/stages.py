@@ -14,7 +14,7 @@ from couriermq.core.model import MINUTE, Publication
 from couriermq.core.receipts import Sealer
 from couriermq.storage.base import Chunk, Directory, Staged
 from couriermq.storage.group_commit import Apart, Collector
-from couriermq.storage.staging import MEMORY_MS, STAGE_MS, staged_of, unpack
+from couriermq.storage.staging import MEMORY_MS, staged_of, unpack
 
 FORGOTTEN_CHUNKS = 100
 """Chunks of stages that nobody has published which one commit removes."""
@@ -111,7 +111,8 @@ class Stages:
 
     async def _forget_stages(self, now: int) -> None:
         """What nobody has published, and series that ended long ago."""
-        untils = now - STAGE_MS, now - MEMORY_MS
+        # Later than nobody can publish it any more, also where the clock of another node is behind.
+        untils = now - rules.STAGE_MS - MINUTE, now - MEMORY_MS
 
         def order(unit: Unit) -> Deciding[bool]:
             unit.order("forget_stages", untils[0], FORGOTTEN_CHUNKS)

@@ -9,8 +9,6 @@ from couriermq.core.events import Event
 from couriermq.core.model import DAY, Attribute, Draft, Queue
 from couriermq.storage.base import Chunk, Directory, Parcel, Staged
 
-STAGE_MS = DAY
-"""How long a stage waits to be published."""
 MEMORY_MS = 366 * DAY
 """How long a series is remembered after its newest publication."""
 

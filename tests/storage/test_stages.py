@@ -132,6 +132,19 @@ async def test_a_dropped_stage_is_gone_but_what_was_published_stays(rig: Rig) ->
         await publish(rig, "dropped", number=1)
 
 
+async def test_a_stage_is_published_whole_or_too_old(rig: Rig) -> None:
+    """Its chunks are forgotten one after the other."""
+    await rig.create("orders")
+    await stage(rig, b"1", part=0)
+    rig.clock.advance(ms=DAY - MINUTE)
+    await stage(rig, b"2", part=1)
+    rig.clock.advance(ms=2 * MINUTE)
+    await rig.store.advance(now=rig.now)
+    with pytest.raises(StageNotFound):
+        await publish(rig, "s1")
+    assert (await rig.store.staged([rig.queue("orders").id])).message_count == 0
+
+
 async def test_a_large_publication_is_seen_whole_or_not_at_all(rig: Rig) -> None:
     await rig.create("orders")
     for part in range(7):

@@ -187,7 +187,7 @@ class PublicationOf(msgspec.Struct, frozen=True, gc=False):
 
 
 class StageOf(msgspec.Struct, frozen=True, gc=False):
-    """(how many messages, keys of their queues) of a stage that can be published, or None."""
+    """(how many messages, keys of their queues, when the first came) of a stage that can be published, or None."""
 
     target: str
     name: str

@@ -6,7 +6,10 @@ from typing import Protocol
 from couriermq.core.errors import StageNotFound
 from couriermq.core.lifecycle.needs import Deciding, PublicationOf, StageOf
 from couriermq.core.lifecycle.unit import Unit
-from couriermq.core.model import Publication
+from couriermq.core.model import DAY, Publication
+
+STAGE_MS = DAY
+"""How long a stage waits to be published, from its first chunk on."""
 
 
 class Land(Protocol):
@@ -28,10 +31,10 @@ def publish(
         return known
     count = 0
     for stage in dict.fromkeys(stages):
-        found: tuple[int, set[int]] | None = yield StageOf(target, stage)
-        if found is None:
+        found: tuple[int, set[int], int] | None = yield StageOf(target, stage)
+        if found is None or found[2] <= now - STAGE_MS:  # of one that is too old, chunks may be gone already
             raise StageNotFound(stage)
-        held, keys = found
+        held, keys, _ = found
         yield from land(unit, target, stage, keys, now=now, principal=principal)
         count += held
     unit.order("put_publication", target, series, number, count, now)

@@ -271,10 +271,11 @@ class Facts:
         return [*steps, (Q.read_publication + self._lock, where)], build
 
     def stage_of(self, need: needs.StageOf) -> Plan:
-        def build(rows: list[Rows]) -> tuple[int, set[int]] | None:
+        def build(rows: list[Rows]) -> tuple[int, set[int], int] | None:
             if not rows[0]:
                 return None
-            return sum(count for count, _ in rows[0]), set().union(*(_keys(blob) for _, blob in rows[0]))
+            counts, keys, instants = zip(*rows[0], strict=True)
+            return sum(counts), set().union(*map(_keys, keys)), min(instants)
 
         return [(Q.stage_chunks + self._lock, (need.target, need.name))], build
 

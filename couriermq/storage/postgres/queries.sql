@@ -537,7 +537,7 @@ INSERT INTO stage (target, name, part, chunk, count, staged_at, keys, parcels)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING;
 
 -- name: stage_chunks
-SELECT count, keys FROM stage WHERE target = %s AND name = %s ORDER BY part, chunk;
+SELECT count, keys, staged_at FROM stage WHERE target = %s AND name = %s ORDER BY part, chunk;
 
 -- name: next_chunk
 SELECT part, chunk, count, parcels FROM stage WHERE target = %s AND name = %s ORDER BY part, chunk LIMIT 1;
@@ -554,8 +554,11 @@ SELECT target, name, count, substring(parcels FROM 1 FOR 6) AS head, count(*), s
 FROM stage WHERE target = ANY (%s) GROUP BY target, name, count, head;
 
 -- name: forget_stages
+-- Chunks of the oldest stage, its first one last: while any is left, it says that the stage is too old.
 DELETE FROM stage WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM stage WHERE staged_at <= %s ORDER BY staged_at LIMIT %s FOR UPDATE SKIP LOCKED
+    SELECT ctid FROM stage WHERE (target, name) = (
+        SELECT target, name FROM stage WHERE staged_at <= %s ORDER BY staged_at LIMIT 1
+    ) ORDER BY staged_at DESC, part, chunk LIMIT %s FOR UPDATE SKIP LOCKED
 )) RETURNING 1;
 
 -- name: old_stages

@@ -201,13 +201,14 @@ class Facts:
         series, number, count, published_at = sound(f"the publication of {need.series}", row)
         return Publication(series=series, number=number, count=count, published_at=published_at)
 
-    def stage_of(self, need: needs.StageOf) -> tuple[int, set[int]] | None:
+    def stage_of(self, need: needs.StageOf) -> tuple[int, set[int], int] | None:
         chunks = self._execute(Q.stage_chunks, {"target": need.target, "name": need.name}).fetchall()
         if not chunks:
             return None
-        if not all(is_sound for _, _, is_sound in chunks):
+        counts, keys, instants, are_sound = zip(*chunks, strict=True)
+        if not all(are_sound):
             raise Damaged(f"stage {need.name}")
-        return sum(count for count, _, _ in chunks), set().union(*(_keys(blob) for _, blob, _ in chunks))
+        return sum(counts), set().union(*map(_keys, keys)), min(instants)
 
     def next_chunk(self, need: needs.NextChunk) -> needs.StagedChunk | None:
         row = self._execute(Q.next_chunk, (need.target, need.name)).fetchone()

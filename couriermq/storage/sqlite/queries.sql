@@ -238,7 +238,7 @@ WHERE queue = ?2 AND job = ?3 AND number <= ?4 AND fate = 0;
 
 -- name: stage_chunks
 -- Of a stage that is not landing yet.
-SELECT count, keys, crc = crc(target, name, part, chunk, count, staged_at, keys, parcels_crc)
+SELECT count, keys, staged_at, crc = crc(target, name, part, chunk, count, staged_at, keys, parcels_crc)
 FROM stage WHERE target = :target AND name = :name
   AND NOT EXISTS (SELECT 1 FROM landing WHERE target = :target AND name = :name);
 
@@ -434,9 +434,12 @@ SELECT target, name, count, substr(parcels, 1, 6) AS head, count(*), sum(length(
 WHERE target IN (SELECT value FROM json_each(?)) GROUP BY target, name, count, head;
 
 -- name: forget_stages
+-- Chunks of the oldest stage, its first one last: while any is left, it says that the stage is too old.
 DELETE FROM stage WHERE rowid IN (
-    SELECT stage.rowid FROM stage LEFT JOIN landing USING (target, name)
-    WHERE staged_at <= ? AND landing.id IS NULL ORDER BY staged_at LIMIT ?
+    SELECT rowid FROM stage WHERE (target, name) = (
+        SELECT target, name FROM stage LEFT JOIN landing USING (target, name)
+        WHERE staged_at <= ? AND landing.id IS NULL ORDER BY staged_at LIMIT 1
+    ) ORDER BY staged_at DESC, part, chunk LIMIT ?
 );
 
 -- name: old_stages

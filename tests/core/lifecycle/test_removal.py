@@ -199,7 +199,7 @@ class TestPublish:
         assert isinstance(next(decision), needs.PublicationOf)
         assert decision.send(None) == needs.StageOf("q", "a")
         with pytest.raises(StopIteration) as end:
-            decision.send((3, {7}))
+            decision.send((3, {7}, NOW))
         assert end.value.value.count == 3
         assert self.landed == [("a", {7})]
         assert [name for name, _ in memory.unit.changes.orders] == ["put_publication"]
@@ -219,3 +219,10 @@ class TestPublish:
         decision.send(None)
         with pytest.raises(StageNotFound):
             decision.send(None)
+
+    def test_a_stage_that_is_too_old_is_as_good_as_gone(self) -> None:
+        decision = self.decision(Memory())
+        next(decision)
+        decision.send(None)
+        with pytest.raises(StageNotFound):
+            decision.send((3, {7}, NOW - publish.STAGE_MS))
