@@ -151,14 +151,10 @@ async def _drop_unused(connection: Connection, after: int) -> int | None:
     soon as PostgreSQL has vacuumed the table.
     """
     (rows,) = await ask(connection, [(Q.retained_rows, (after, STEP))])
-    gone = []
     for start, first_seq, last_seq, has_packs, size, has_unused in rows:
-        if await _dropped(connection, start, first_seq, last_seq, has_packs=has_packs, single_bytes=size):
-            gone.append(start)
-        elif has_unused:
+        is_gone = await _dropped(connection, start, first_seq, last_seq, has_packs=has_packs, single_bytes=size)
+        if has_unused and not is_gone:
             await _blank(connection, start, first_seq, last_seq)
-    if gone:
-        await ask(connection, [(Q.unretain, (numbers(gone),))])
     return rows[-1][0] if len(rows) == STEP else None
 
 

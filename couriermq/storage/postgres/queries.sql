@@ -395,19 +395,19 @@ SELECT start FROM journal WHERE start = %s FOR UPDATE;
 
 -- name: drop_unused_row
 -- Where nothing points to it any more, as seen now; with the row locked before, so that nobody is about to.
-DELETE FROM journal WHERE start = %s AND (first_seq IS NULL OR coalesce((
-    SELECT false FROM pack WHERE pack.last BETWEEN first_seq AND last_seq AND pack.start = journal.start LIMIT 1
-), (
-    SELECT false FROM message WHERE seq BETWEEN first_seq AND last_seq AND message.start = journal.start LIMIT 1
-), true)) RETURNING start;
+WITH gone AS (
+    DELETE FROM journal WHERE start = %s AND (first_seq IS NULL OR coalesce((
+        SELECT false FROM pack WHERE pack.last BETWEEN first_seq AND last_seq AND pack.start = journal.start LIMIT 1
+    ), (
+        SELECT false FROM message WHERE seq BETWEEN first_seq AND last_seq AND message.start = journal.start LIMIT 1
+    ), true)) RETURNING start
+), forgotten AS (DELETE FROM retained WHERE start = ANY (ARRAY(SELECT start FROM gone)))
+SELECT start FROM gone;
 
 -- name: retain
 -- Unless another has removed it meanwhile.
 INSERT INTO retained (start, first_seq, last_seq)
 SELECT start, first_seq, last_seq FROM journal WHERE start = %s AND first_seq IS NOT NULL ON CONFLICT DO NOTHING;
-
--- name: unretain
-DELETE FROM retained WHERE start = ANY (%s::bigint[]);
 
 -- name: offset_at
 SELECT start FROM journal WHERE start >= %s AND start < %s AND at >= %s ORDER BY start LIMIT 1;
