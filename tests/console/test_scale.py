@@ -56,6 +56,15 @@ def test_scrolling_reads_on_and_draws_no_more_rows(console: Console) -> None:
         page.get_by_role("region", name="Queues").evaluate("box => box.scrollTo(0, box.scrollHeight)")
         expect(page.get_by_text(name)).to_be_attached()
         assert drawn_rows(page) <= ROWS
+    row = page.get_by_role("row").filter(has_text="queue-00603")
+    expect(row.get_by_role("cell").nth(2)).to_have_text("0")
+    console.send("queue-00603")
+    expect(row.get_by_role("cell").nth(2)).to_have_text("1")
+    page.get_by_role("region", name="Queues").evaluate("box => box.scrollTo(0, 0)")
+    expect(page.get_by_text("queue-00000")).to_be_visible()
+    console.send("queue-00001")
+    first = page.get_by_role("row").filter(has_text="queue-00001")
+    expect(first.get_by_role("cell").nth(2)).to_have_text("1")
 
 
 def drawn_rows(page: Page) -> int:

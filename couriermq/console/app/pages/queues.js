@@ -13,7 +13,7 @@ import { tell, tellError } from "../widgets/toast.js";
 import { CreateQueue, Progress } from "./queue-dialogs.js";
 import { W } from "../words.js";
 
-const PAGE = 200;
+const PAGE = 200, STEP = PAGE / 2, REST_MS = 200;
 
 /** @type {import("../widgets/table.js").Column[]} */
 const COLUMNS = [
@@ -34,17 +34,28 @@ const COLUMNS = [
 export const Flags = ({ row }) => html`${row.flags.includes("paused") && html`<span class="badge warning">${W.flags.paused}</span> `}${row.kind === "fifo" && html`<span class="badge">FIFO</span> `}${row.flags.includes("dead_letters") && html`<span class="badge dead">${W.flags.dead_letters}</span> `}${row.flags.includes("listeners") && html`<span class="badge accent">${W.flags.listeners}</span>`}`;
 
 /**
- * Rows that the server has found, read page by page and changed in place as they change.
+ * Rows that the server has found, read page by page; those around the ones in sight change as the queues do.
  * @param {{find: string, sort: string, order: string}} asked
  */
 function useRows({ find, sort, order }) {
   const [state, set] = useState(/** @type {any} */ ({ rows: null, matched: 0, totals: null, error: null, next: null }));
   const busy = useRef(false);
   const key = [tenant.value, find, sort, order].join("\n");
-  useEffect(() => follow({ topics: "overview", find, sort, order, limit: PAGE }, {
-    snapshot: (data) => set((old) => ({ rows: merged(data.queues, old.key === key ? old.rows : null), matched: data.matched_count, totals: data.totals, error: null, next: old.key === key && old.rows?.length > PAGE ? old.next : data.next, key })),
+  const [seen, setSeen] = useState({ key, start: 0 });
+  const start = seen.key === key ? seen.start : 0;
+  const timer = useRef(0);
+  const show = (first) => {
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setSeen({ key, start: Math.floor(first / STEP) * STEP }), REST_MS);
+  };
+  useEffect(() => () => clearTimeout(timer.current), [key]);
+  useEffect(() => follow({ topics: "overview", find, sort, order, limit: PAGE, skip: start }, {
+    snapshot: (data) => set((old) => {
+      const known = old.key === key ? old.rows : null;
+      return { rows: placed(data.queues, known ?? [], start), matched: data.matched_count, totals: data.totals, error: null, next: known?.length > start + PAGE ? old.next : data.next, key };
+    }),
     rates: (data) => set((old) => ({ ...old, rows: changed(old.rows, data.queues ?? []) })),
-  }), [key]);
+  }), [key, start]);
   const more = async () => {
     if (busy.current || state.next === null) return;
     busy.current = true;
@@ -57,13 +68,14 @@ function useRows({ find, sort, order }) {
     }
     busy.current = false;
   };
-  return { ...state, more };
+  return { ...state, more, show };
 }
 
-/** The new first page, before what was read after the old one. @param {any[]} first @param {any[] | null} old */
-function merged(first, old) {
-  const known = new Set(first.map((row) => row.id));
-  return [...first, ...(old ?? []).slice(PAGE).filter((row) => !known.has(row.id))];
+/** A page as it is now, among the rows that were read before. @param {any[]} page @param {any[]} old @param {number} start */
+function placed(page, old, start) {
+  const known = new Set(page.map((row) => row.id));
+  const others = (rows) => rows.filter((row) => !known.has(row.id));
+  return [...others(old.slice(0, start)), ...page, ...others(old.slice(start + PAGE))];
 }
 
 /** @param {any[] | null} rows @param {any[]} news */
@@ -76,7 +88,7 @@ function changed(rows, news) {
 export function Page() {
   const find = chosen("find"), sort = chosen("sort", "name"), order = chosen("order", "asc");
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
-  const { rows, matched, error, more } = useRows({ find, sort, order });
+  const { rows, matched, error, more, show } = useRows({ find, sort, order });
   const onSort = (key) => choose({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : key === "name" || key === "oldest" ? "asc" : "desc" });
   const onSelect = (name) => {
     const next = new Set(selected);
@@ -92,7 +104,7 @@ export function Page() {
     <div class="card">
       ${rows === null ? html`<${Loading} />` : rows.length === 0 ? html`<${Empty} title=${find ? W.queues.nothing(find) : W.queues.none} text=${find ? "" : W.queues.noneText} />` : html`
         <${Table} label=${W.queues.title} columns=${COLUMNS} rows=${rows} total=${matched} keyOf=${(row) => row.name} sort=${sort} order=${order} onSort=${onSort}
-          href=${(row) => to(["queues", row.name])} selected=${selected} onSelect=${onSelect} onEnd=${more} />
+          href=${(row) => to(["queues", row.name])} selected=${selected} onSelect=${onSelect} onEnd=${more} onShow=${show} />
         <div class="table-foot"><span>${W.queues.count(count(matched))}</span><${Legend} /></div>`}
     </div>`;
 }

@@ -20,9 +20,9 @@ const ROW = 37, SPARE = 8;
 /**
  * @param {{label: string, columns: Column[], rows: any[], total?: number, keyOf: (row: any) => string, sort?: string, order?: string,
  *   onSort?: (key: string) => void, href?: (row: any) => string, onOpen?: (row: any) => void, selected?: Set<string>, onSelect?: (key: string) => void,
- *   here?: string, onEnd?: () => void, whole?: boolean}} props
+ *   here?: string, onEnd?: () => void, onShow?: (first: number) => void, whole?: boolean}} props
  */
-export function Table({ label, columns, rows, total, keyOf, sort, order, onSort, href, onOpen, selected, onSelect, here, onEnd, whole }) {
+export function Table({ label, columns, rows, total, keyOf, sort, order, onSort, href, onOpen, selected, onSelect, here, onEnd, onShow, whole }) {
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const [range, setRange] = useState({ top: 0, height: 900 });
   const [cursor, setCursor] = useState(-1);
@@ -45,6 +45,7 @@ export function Table({ label, columns, rows, total, keyOf, sort, order, onSort,
   useEffect(() => {
     if (last >= rows.length && rows.length) onEnd?.();
   }, [last, rows.length]);
+  useEffect(() => onShow?.(first), [first]);
   useEffect(() => {
     const press = (event) => {
       const target = /** @type {HTMLElement} */ (event.target);
