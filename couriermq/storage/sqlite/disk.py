@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from couriermq.storage.group_commit import Collector
-from couriermq.storage.sqlite.log import PAGE_BYTES
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,4 +48,5 @@ class Disk:
     def _inner_free_bytes(self) -> int:
         """What messages that are gone have left free inside the database."""
         (pages,) = self._db.execute("PRAGMA freelist_count").fetchone()
-        return int(pages) * PAGE_BYTES
+        (page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
+        return int(pages) * int(page_bytes)

@@ -15,12 +15,11 @@ from pathlib import Path
 
 from couriermq.storage.sqlite.mark import SYNC_SECONDS, Mark, Position, read_position
 
-PAGE_BYTES = 4_096
 CHANGES = 20_000
 """Row changes after which the log is copied into the database, in the background."""
-MOST_PAGES = 16_384
-"""A log this long (64 MiB) is brought to its end, so that the next commit starts it anew."""
-FEW_PAGES = 256
+MOST_BYTES = 64 * 1024 * 1024
+"""A log this long is brought to its end, so that the next commit starts it anew."""
+FEW_BYTES = 1024 * 1024
 """How long the log may be while the disk is low."""
 
 _INDEX_BYTES = 4_096
@@ -50,7 +49,9 @@ class Log:
         self._db = db
         self._copier = copier
         self._disk_is_low = disk_is_low
-        self._most_pages = min(MOST_PAGES, spare_bytes // 2 // PAGE_BYTES or MOST_PAGES)
+        (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
+        self._few_pages = FEW_BYTES // page_bytes
+        self._most_pages = min(MOST_BYTES, spare_bytes // 2 or MOST_BYTES) // page_bytes
         self._thread = ThreadPoolExecutor(1, "courier-checkpoint")
         self._copying = False
         self._copied_changes = db.total_changes
@@ -87,7 +88,7 @@ class Log:
         pages = self.page_count
         if pages < self._copied_pages:
             self._copied_pages = 0  # the log has started anew
-        if self._copying or pages <= FEW_PAGES:
+        if self._copying or pages <= self._few_pages:
             return
         changes = self._db.total_changes - self._copied_changes
         if self._disk_is_low():

@@ -242,7 +242,7 @@ async def test_a_damaged_index_is_made_anew_and_no_message_is_lost(tmp_path: Pat
         (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'pack_due'").fetchone()
     stored = bytearray(database.read_bytes())
     due_at = rig.now.to_bytes(6, "big")
-    at = stored.index(due_at, (page - 1) * 4_096, page * 4_096)
+    at = stored.index(due_at, (page - 1) * 2_048, page * 2_048)
     stored[at + 5] ^= 1
     database.write_bytes(stored)
     await rig.open()

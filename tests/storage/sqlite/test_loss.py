@@ -16,7 +16,7 @@ from couriermq.storage.sqlite.mark import MARK, Mark, Position, is_damaged, read
 from couriermq.storage.sqlite.store import SqliteStore
 from tests.support.engines import Rig
 
-FRAME_BYTES = 24 + 4_096
+FRAME_BYTES = 24 + 2_048
 HEADER_BYTES = 32
 
 

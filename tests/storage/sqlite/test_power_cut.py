@@ -76,8 +76,8 @@ async def history(directory: Path, dice: random.Random) -> list[Operation]:
 def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copy the log into the database, and start it anew, every few commits."""
     monkeypatch.setattr(log, "CHANGES", 30)
-    monkeypatch.setattr(log, "FEW_PAGES", 5)
-    monkeypatch.setattr(log, "MOST_PAGES", 40)
+    monkeypatch.setattr(log, "FEW_BYTES", 5 * 2_048)
+    monkeypatch.setattr(log, "MOST_BYTES", 40 * 2_048)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -405,6 +405,29 @@ async def test_a_backup_of_schema_3_can_be_restored(tmp_path: Path) -> None:
         assert (await rig.counters("orders")).total_count == 8
     with pytest.raises(CannotOpen, match="start this one on it once"):
         await SqliteDump(backup, source=True).open()
+
+
+async def test_a_store_of_larger_pages_keeps_them_and_so_does_its_backup(tmp_path: Path) -> None:
+    old, backup, new = (tmp_path / name for name in ("old", "backup", "new"))
+    old.mkdir()
+    with closing(sqlite3.connect(old / "courier.db")) as db:
+        db.execute("PRAGMA page_size = 4096")
+        db.execute("PRAGMA journal_mode = WAL")
+    async with opened(old) as rig:
+        await rig.create("orders")
+        await rig.send("orders", b"kept")
+        assert page_bytes(rig) == 4_096
+    care.backup(old, backup)
+    care.restore(backup, new)
+    async with opened(new) as rig:
+        assert page_bytes(rig) == 4_096
+        assert [message.body for message in await rig.browse("orders")] == [b"kept"]
+        assert await rig.store.check() == []
+
+
+def page_bytes(rig: Rig) -> int:
+    (found,) = sqlite_store(rig)._db.execute("PRAGMA page_size").fetchone()
+    return int(found)
 
 
 async def test_a_lease_without_end_that_no_claim_knows_of_is_found(tmp_path: Path) -> None:
