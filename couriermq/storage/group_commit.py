@@ -186,10 +186,9 @@ class Collector:
         return await future
 
     def _gather(self, seen: int = 0, quiet: int = 0) -> None:
-        """Commit once half of the callers of the last commit have come, or nobody has for two turns of the loop.
+        """Commit once enough callers have come, or nobody has for two turns of the loop.
 
-        A commit of a few costs as much as one of many. With two halves, one is synced while the other's requests are
-        read.
+        A commit of a few costs as much as one of many.
         """
         count = len(self._pending)
         quiet = quiet + 1 if count == seen else 0
@@ -284,7 +283,8 @@ class GroupCommit(Collector):
         if self.failure is None:
             self._engine.synced()
         self._answer(results)
-        self._enough = (len(results) + len(self._pending)) // 2
+        # The requests of the others are read while these are synced. With half of them instead, there are more commits.
+        self._enough = (len(results) + len(self._pending)) * 3 // 4
         if self._pending:
             asyncio.get_running_loop().call_soon(self._gather)
         else:
