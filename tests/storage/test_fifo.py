@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -285,3 +287,20 @@ async def test_messages_without_any_id_are_never_duplicates(rig: Rig, group: str
     await line(rig)
     outcomes = [await rig.send("line", b"same", group=group) for _ in range(3)]
     assert [outcome.duplicate for outcome in outcomes] == [False] * 3
+
+
+@pytest.mark.parametrize("verb", ["purge", "remove", "move"])
+async def test_what_is_sent_together_with_the_removal_of_the_last_of_its_group_is_found(rig: Rig, verb: str) -> None:
+    await rig.create("orders", kind=Kind.FIFO)
+    await rig.create("others")
+    old = await rig.send("orders", b"old", group="g")
+    gone: Coroutine[Any, Any, object]
+    if verb == "purge":
+        gone = rig.purge("orders")
+    elif verb == "remove":
+        gone = rig.remove("orders", [old.seq])
+    else:
+        gone = rig.move("orders", "others", [old.seq])
+    await asyncio.gather(gone, rig.send("orders", b"new", group="g"))
+    left = (await rig.counters("orders")).ready_count
+    assert len(await rig.receive("orders", limit=10)) == left

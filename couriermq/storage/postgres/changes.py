@@ -150,18 +150,19 @@ def _encoded(value: str | bytes | None) -> bytes | None:
 
 
 def _groups(changes: Changes) -> list[Step]:
+    """A group is looked at right before its change is noted, so that what was sent to it since comes after that."""
     steps: list[Step] = []
-    if changes.new_groups:
-        keys, names, heads, dues = zip(*changes.new_groups, strict=True)
-        encoded = blobs(name.encode() for name in names)
-        steps.append((Q.add_groups, (numbers(keys), encoded, numbers(heads), numbers(dues))))
-    steps += [(Q.lock_group, (count, queue, group.encode())) for count, queue, group in changes.locked_groups]
     for change in changes.groups:
         group = change.group.encode()
         if change.head is None:
             steps.append((Q.delete_group, (change.queue, group)))
         else:
             steps.append((Q.put_group, (change.queue, group, change.head, change.due_at, change.leased, change.leased)))
+    if changes.new_groups:
+        keys, names, heads, dues = zip(*changes.new_groups, strict=True)
+        encoded = blobs(name.encode() for name in names)
+        steps.append((Q.add_groups, (numbers(keys), encoded, numbers(heads), numbers(dues))))
+    steps += [(Q.lock_group, (count, queue, group.encode())) for count, queue, group in changes.locked_groups]
     return steps
 
 

@@ -6,9 +6,9 @@ belongs to the node whose number, hashed together with the duty, comes first: ev
 when a node comes or goes only its own duties move.
 
 A session can outlive its node, on a machine that froze or behind a network that is cut. A node that notices that this
-session of another has been silent for too long ends it, and every other session of that node: one that was stopped
-halfway through its statements holds locks, and counts as active, so that no timeout of the server ends it. The silent
-node has ceased to rely on its duties before that, by its own watch.
+session of another has been silent for too long ends it, and with it the sessions of that node that have been silent in
+the middle of something: one that was stopped halfway through its statements holds locks, and counts as active, so that
+no timeout of the server ends it. The silent node has ceased to rely on its duties before that, by its own watch.
 """
 
 import asyncio
@@ -133,7 +133,7 @@ class Duties:
             if silent and number != self._number:
                 log.warning("a node has been silent for more than %d seconds; its duties go to others", SILENT_SECONDS)
                 with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
-                    await ask(connection, [(Q.end_sessions, (pid, f"{number - LOWEST:08x}"))])
+                    await ask(connection, [(Q.end_sessions, (pid, f"{number - LOWEST:08x}", SILENT_SECONDS / 2))])
 
     async def _give_up(self, connection: Connection, duties: set[str]) -> None:
         """First stop, then let others begin."""

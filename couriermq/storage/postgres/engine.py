@@ -156,6 +156,7 @@ class Committer:
             unit.finish()
             self._take_contents(unit, facts)
             _note_left(unit, left)
+            _note_offered(facts, left)
             await self._finish(connection, unit, transaction, left, known)
         except BaseException:
             for key in unit.touched:
@@ -195,6 +196,7 @@ class Committer:
         told = {key: unit.ready.get(key, 0) + left.get(key, 0) for key in unit.ready.keys() | left.keys()}
         changes_catalog = any(name == CHANGE_CATALOG for name, _ in unit.changes.orders)
         known += changes_catalog
+        owed = node.owed(told)
         notice = node.notice(told, catalog=changes_catalog)
         used = unit.next_seq and node.seqs.ahead(sum(row.count for row in unit.changes.journal if row.first_seq))
         steps = final(
@@ -210,10 +212,8 @@ class Committer:
             answers = await ask(connection, steps)
         except BaseException:
             if notice is not None:
-                node.tell_later(told)
+                node.tell_later(owed)
             raise
-        if changes_catalog and node.catalog_version < known:
-            node.catalog_version = known
         if used:
             ((first,),) = next(rows for rows in reversed(answers) if rows)
             node.seqs.add(first, used)
@@ -329,7 +329,9 @@ async def look(connection: Connection, node: Node, work: Work) -> Any:
         return end.value
     finally:
         if transaction.is_open and not connection.closed:
-            await connection.execute("ROLLBACK")
+            # After a rollback psycopg forgets all statements that the connection has prepared. Of a transaction that
+            # has failed this is one as well.
+            await connection.execute("COMMIT")
 
 
 def _nothing(key: int) -> Tally:
@@ -342,3 +344,12 @@ def _note_left(unit: Unit, left: dict[int, int]) -> None:
     for pack in unit.changes.shrunk_packs.values():
         if pack.state == State.READY:
             left[pack.queue] = pack.remaining
+
+
+def _note_offered(facts: Facts, left: dict[int, int]) -> None:
+    """The same of all that was found ready and that nobody has taken."""
+    for queue, found in facts.offered.items():
+        count = sum(pack.remaining for pack in found.packs if pack.state == State.READY)
+        count += sum(single.state == State.READY for single in found.singles)
+        if count:
+            left[queue] = max(count, left.get(queue, 0))

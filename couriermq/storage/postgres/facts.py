@@ -71,6 +71,8 @@ class Facts:
         self._locked: set[int] = set()
         self.contents: dict[int, Content] = {}
         """By their starts, journal rows that this transaction adds."""
+        self.offered: dict[int, Found] = {}
+        """By queue, what was found ready; others pass it over until this transaction ends."""
 
     async def load(self, need: Any) -> Any:
         special = _SPECIAL.get(type(need))
@@ -90,7 +92,12 @@ class Facts:
             (Q.ready_packs, (need.queue, by, need.limit)),
             (Q.ready_singles + self._skip, (need.queue, by, need.limit)),
         ]
-        return steps, _found
+
+        def build(rows: list[Rows]) -> Found:
+            found = self.offered[need.queue] = _found(rows)
+            return Found(list(found.packs), list(found.singles))
+
+        return steps, build
 
     def named_rows(self, seqs: Iterable[int]) -> list[Step]:
         some = numbers(sorted(set(seqs)))
@@ -126,21 +133,23 @@ class Facts:
         ]
         return steps, _found
 
-    def in_order(self, need: needs.InOrder) -> Plan:
+    async def in_order(self, need: needs.InOrder) -> Found:
+        """Others may split or remove packs while this one waits for them: they are asked for again, until all that are
+        there are locked."""
         where = (need.queue, need.entered_at, need.seq, need.limit)
-        # Some of the first pack may be before the place.
-        packs: Step = (Q.page_packs + self._lock, (*where[:3], need.limit + 1, need.limit + ROW_EVENTS))
-        steps: list[Step] = [packs, (Q.page_singles + self._lock, where), (Q.page_own + self._lock, where)]
+        values = (*where[:3], need.limit + 1, need.limit + ROW_EVENTS)  # some of the first pack may be before the place
+        steps: list[Step] = [
+            (Q.page_packs, values), (Q.page_singles + self._lock, where), (Q.page_own + self._lock, where),
+        ]  # fmt: skip
         if self._locks:
-            # Once they are locked they are asked for again: others may have split them while this one waited.
-            steps.insert(0, packs)
-
-        def build(rows: list[Rows]) -> Found:
-            *_, packed, alone, own = rows
-            singles = heapq.merge(to_singles(alone), to_singles(own), key=lambda s: (s.entered_at, s.seq))
-            return Found(to_packs(packed), list(singles)[: need.limit])
-
-        return steps, build
+            steps.insert(0, (Q.page_packs + self._lock, values))
+        held: set[int] = set()
+        while True:
+            *locked, packed, alone, own = await self._ask(steps)
+            held.update(row[0] for rows in locked for row in rows)
+            if not self._locks or all(row[0] in held for row in packed):
+                singles = heapq.merge(to_singles(alone), to_singles(own), key=lambda s: (s.entered_at, s.seq))
+                return Found(to_packs(packed), list(singles)[: need.limit])
 
     def waiting_again(self, need: needs.WaitingAgain) -> Plan:
         steps: list[Step] = [
@@ -328,7 +337,6 @@ _PLANS: dict[type, Callable[[Facts, Any], Plan]] = {
     needs.Ready: Facts.ready,
     needs.Ended: Facts.ended,
     needs.Aged: Facts.aged,
-    needs.InOrder: Facts.in_order,
     needs.WaitingAgain: Facts.waiting_again,
     needs.Given: Facts.given,
     needs.NextDue: Facts.next_due,
@@ -352,6 +360,7 @@ _PLANS: dict[type, Callable[[Facts, Any], Plan]] = {
 }
 _SPECIAL: dict[type, Callable[[Facts, Any], Awaitable[Any]]] = {
     needs.Named: Facts.named,
+    needs.InOrder: Facts.in_order,
     needs.Content: Facts.content,
     needs.Totals: Facts.totals,
     needs.Exclusive: Facts.exclusive,

@@ -90,6 +90,10 @@ class Node:
         self._owe(ready)
         return self._take_notice(catalog=catalog)
 
+    def owed(self, ready: Mapping[int, int]) -> dict[int, int]:
+        """All that the next notice tells."""
+        return {key: self._owed.get(key, 0) + ready.get(key, 0) for key in self._owed.keys() | ready.keys()}
+
     def _may_tell(self) -> bool:
         return asyncio.get_running_loop().time() >= self._told_at + NOTICE_SECONDS
 

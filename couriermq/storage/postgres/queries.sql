@@ -22,7 +22,7 @@ SELECT {pack} FROM pack WHERE last = ANY (ARRAY(
     SELECT last FROM (
         SELECT last, sum(remaining) OVER (ORDER BY due_at, last) - remaining AS before FROM (
             SELECT last, due_at, remaining FROM pack WHERE queue = %s AND state = %s AND due_at <= %s
-            ORDER BY due_at, last LIMIT %s
+            ORDER BY due_at, last LIMIT %s FOR UPDATE SKIP LOCKED
         ) AS line
     ) AS measured WHERE before < %s
 )) AND state = %s AND due_at <= %s ORDER BY due_at, last;
@@ -35,7 +35,7 @@ SELECT {pack} FROM pack WHERE last = ANY (ARRAY(
     SELECT last FROM (
         SELECT last, sum(remaining) OVER (ORDER BY entered_at, last) - remaining AS before FROM (
             SELECT last, entered_at, remaining FROM pack WHERE queue = %s AND entered_at <= %s
-            ORDER BY entered_at, last LIMIT %s
+            ORDER BY entered_at, last LIMIT %s FOR UPDATE SKIP LOCKED
         ) AS line
     ) AS measured WHERE before < %s
 )) ORDER BY entered_at, last;
@@ -592,10 +592,12 @@ WHERE node.locktype = 'advisory' AND node.objsubid = 2 AND node.granted
   AND node.objid::bigint BETWEEN 2147483648 AND 3221225471;
 
 -- name: end_sessions
--- One session, and all whose names end with that of its node; those of other roles are not seen.
+-- One session, and those of its node, by the end of their names, that have said nothing for long in the middle of
+-- something: the others hold no locks, and the node may live. Sessions of other roles are not seen.
 SELECT pg_terminate_backend(pid) FROM pg_stat_get_activity(NULL) AS session
 WHERE pid = %s OR datid = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND application_name LIKE '%% ' || %s::text;
+  AND application_name LIKE '%% ' || %s::text AND state <> 'idle'
+  AND extract(epoch FROM clock_timestamp() - state_change) > %s::float;
 
 -- name: hold
 -- Locks that last as long as the session.

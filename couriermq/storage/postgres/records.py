@@ -13,7 +13,7 @@ from typing import LiteralString
 
 import msgspec
 
-from couriermq.core.errors import AlreadyExists
+from couriermq.core.errors import AlreadyExists, Unavailable
 from couriermq.core.events import Event
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Queue
@@ -31,6 +31,16 @@ KEPT_VERSIONS = 100_000
 _queue = msgspec.msgpack.Decoder(Queue)
 
 
+class TurnLost(Exception):
+    """Another node has changed the control plane meanwhile. Not Unavailable, which is an answer to a whole batch."""
+
+
+class _Turn:
+    """What the node knows of the control plane while nobody else changes it."""
+
+    version = 0
+
+
 class Records:
     """Reads and changes records, and keeps the node's directory up to date with what other nodes do."""
 
@@ -40,7 +50,7 @@ class Records:
         self._commit = commit
         self._look_again = look_again
         self._refreshing = asyncio.Lock()
-        self._has_turn: ContextVar[bool] = ContextVar("has_turn", default=False)  # a shard may be changed in it
+        self._turn: ContextVar[_Turn | None] = ContextVar("turn", default=None)  # a shard may be changed in it
         node.refresh = self.refresh
 
     async def load(self) -> list[StoredRecord]:
@@ -72,12 +82,14 @@ class Records:
         """While inside, no other node changes the control plane, and the directory knows all that they have done."""
         async with self._pool.taken() as connection:
             await self._ask_turn(connection, "SELECT pg_advisory_lock(%s::int, %s::int)")
-            token = self._has_turn.set(True)
+            turn = _Turn()
+            token = self._turn.set(turn)
             try:
                 await self.refresh()
+                turn.version = self._node.catalog_version
                 yield
             finally:
-                self._has_turn.reset(token)
+                self._turn.reset(token)
                 if not connection.closed:
                     await self._ask_turn(connection, "SELECT pg_advisory_unlock(%s::int, %s::int)")
 
@@ -92,7 +104,7 @@ class Records:
     async def change(
         self, put: Sequence[StoredRecord], delete: Sequence[StoredRecord], events: Sequence[Event]
     ) -> None:
-        if not self._has_turn.get():
+        if self._turn.get() is None:
             async with self.changing():
                 await self.change(put, delete, events)
             return
@@ -101,12 +113,19 @@ class Records:
         except SlotTaken:
             taken = await self._taken(put)
             raise AlreadyExists(taken.kind, (taken.slot or taken.id).rpartition("/")[2]) from None
+        except TurnLost:
+            raise Unavailable("another node has changed the settings meanwhile; try again") from None
 
     async def submit(self, write: Callable[[Unit, int], None], events: Sequence[Event] = ()) -> None:
         """Commit a change of records that `write` notes, under the version that it is given."""
 
+        turn = self._turn.get()
+        assert turn is not None
+
         def decide(unit: Unit, orders: list[None]) -> list[None]:
             known = self._node.catalog_version
+            if known != turn.version:  # the session that had the turn was lost: what is written here is out of date
+                raise TurnLost
             unit.order(CHANGE_CATALOG, self._node.space, known)
             write(unit, known + 1)
             unit.events.extend(events)
@@ -120,6 +139,9 @@ class Records:
             # caller has taken it back.
             self._node.catalog_version = min(before, self._node.catalog_version)
             raise
+        # Only now: a caller that was cancelled takes back what it knows, and the node has to hear of it.
+        turn.version += 1
+        self._node.catalog_version = max(turn.version, self._node.catalog_version)
 
     async def _taken(self, put: Sequence[StoredRecord]) -> StoredRecord:
         """Which of the records wants a slot that another has."""

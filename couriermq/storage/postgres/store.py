@@ -107,6 +107,7 @@ class PostgresStore(DataPlane, Claims, Stages):
         self._journal = Journal(self._pool, shard=shard)
         self._doomed: dict[int, Queue] = {}
         self._dedup_due = 0
+        self._full_look_at = 0
         self._now = 0
         """The newest instant that this node has heard of."""
 
@@ -448,7 +449,8 @@ class PostgresStore(DataPlane, Claims, Stages):
         with self._pause.scanning():
             found = await self._pool.ask_one(Q.pending_queues)
             dues = await self._pool.ask_one(Q.first_ends, numbers(key for key, _, pending in found if pending))
-            if ticks % FULL_LOOK_TICKS == 0:
+            if ticks == 0 or ticks >= self._full_look_at:
+                self._full_look_at = ticks + FULL_LOOK_TICKS
                 for queue in await self._records.doomed():
                     self._doom(queue)
                 dues += await self._age_ends(key for key, _, _ in found)
