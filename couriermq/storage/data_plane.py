@@ -22,7 +22,7 @@ from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Lease, Message, Page, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
 from couriermq.storage.base import Directory, Filter, Moved, Parcel
-from couriermq.storage.group_commit import LATER, RECEIVE, SEND, Collector, Joint, Work
+from couriermq.storage.group_commit import ACK, LATER, RECEIVE, SEND, Collector, Joint, Work
 
 
 class DataPlane:
@@ -94,7 +94,7 @@ class DataPlane:
     ) -> list[Settled | CourierError]:
         order = SettleOrder(settlements, now, principal)
 
-        key = ("ack", queue.key) if order.is_ack else ("settle", id(order))
+        key = (ACK, queue.key) if order.is_ack else ("settle", id(order))
         joint = Joint(key, partial(self._settle, queue), order, len(settlements), in_order=ordered_keys([queue]))
         outcomes: list[Settled | CourierError] = await self._jointly(joint)
         return outcomes

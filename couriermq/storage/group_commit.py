@@ -37,8 +37,10 @@ Work = Callable[[Unit], Any]
 
 SEND = "send"
 """The first part of the key of orders that send."""
-RECEIVE, TIME = "receive", "time"
-"""The same of orders that receive, and of those that apply time. Of these only one batch is about a queue at a time."""
+RECEIVE, ACK, TIME = "receive", "ack", "time"
+"""The same of orders that receive, that only ack, and that apply time. Of these only one batch is about a queue at a
+time: those that wait meanwhile share the next one, where two batches side by side stay small for as long as the same
+callers come back to each."""
 CATALOG = "catalog"
 """The same of changes of the control plane, which come last: they lock what everybody needs."""
 APART = ("apart", 0)
@@ -299,7 +301,7 @@ def _excluding(order: Order) -> tuple[str, int] | None:
         return APART
     if not isinstance(order, Joint) or order.key[0] == SEND:
         return None
-    return (RECEIVE, order.key[1]) if order.key[0] == TIME else order.key
+    return (RECEIVE, order.key[1]) if order.key[0] in (ACK, TIME) else order.key
 
 
 class ConcurrentCommit(Collector):
