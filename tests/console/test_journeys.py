@@ -289,3 +289,12 @@ def test_a_page_is_found_by_typing(console: Console) -> None:
     console.page.keyboard.press("g")
     console.page.keyboard.press("t")
     expect(console.page).to_have_url(re.compile("/tail$"))
+
+
+def test_the_page_of_a_queue_that_is_deleted_says_so(console: Console) -> None:
+    queue = console.queue()
+    console.send(queue)
+    console.open("queues", queue).say("can be received")
+    console.call("DELETE", f"/queues/{queue}")
+    console.say(f"no queue named '{queue}'")
+    expect(console.page.get_by_text("can be received")).to_have_count(0)

@@ -53,7 +53,7 @@ function Queue({ name, tab }) {
     const action = wanted === "send" ? "send" : "manage";
     if (verbs[wanted] && !off(action)) verbs[wanted]();
   }, [wanted, queue?.id]);
-  if (error && !queue) return html`<${Head} title=${name} /><${Failure} error=${error} />`;
+  if (error && (!queue || /** @type {any} */ (error).status === 404)) return html`<${Head} title=${name} /><${Failure} error=${error} />`;
   const isDead = row?.flags.includes("dead_letters") || tab === "dead";
   const Tab = loaded.value[tab];
   return html`
