@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from couriermq.core.errors import CourierError, Forbidden, TenantNotFound, Throttled, Unauthenticated
-from couriermq.core.model import Action, Tenant
+from couriermq.core.model import Action, Credential, Tenant
 from couriermq.dialects.native.access import part_of_tenant
 from couriermq.dialects.native.diagnosis import diagnosis_of_tenant
 from couriermq.dialects.native.operations import TENANT, Operation, encode
@@ -27,7 +27,7 @@ from couriermq.web.call import NO_STORE, Call, Header, Reply
 
 HEARTBEAT_MS = 15_000
 RECHECK_MS = 60_000
-"""How often a stream looks whether its credential is still good."""
+"""How often a stream looks whether its session or token is still good; what changes a credential is seen at once."""
 ATTENTION_MS = 10_000
 EVENT_STREAM: Header = (b"content-type", b"text/event-stream; charset=utf-8")
 UNBUFFERED: Header = (b"x-accel-buffering", b"no")
@@ -71,6 +71,7 @@ class Live:
         self._second = 0
         self._attention: object = None
         self._tail = Tail(call, tenant, query) if "events" in self._topics else None
+        self._credential = self._credential_now()
         now = call.services.clock.now()
         self._due = {"heartbeat": now + HEARTBEAT_MS, "credential": now + RECHECK_MS, "attention": now}
 
@@ -102,12 +103,17 @@ class Live:
 
     def _check_credential(self) -> None:
         """The caller again, as of now: its scopes may have changed, and its session lives on while it watches."""
-        if self._is_due("credential", RECHECK_MS):
+        credential = self._credential_now()
+        if credential is not self._credential or self._is_due("credential", RECHECK_MS):
+            self._credential = credential
             call = self._call
             browser = self._services.sessions.admit(call) if call.header(b"authorization") is None else None
             call.principal = browser or self._services.auth.bearer(call)
             call.principal.require_dialect("native")
             part_of_tenant(call, Action.STATS)
+
+    def _credential_now(self) -> Credential | None:
+        return self._services.catalog.credential_of_id(self._call.principal.id)
 
     def _is_due(self, what: str, every_ms: int) -> bool:
         now = self._services.clock.now()

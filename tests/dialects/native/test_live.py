@@ -224,6 +224,17 @@ async def test_a_stream_ends_with_its_credential(root: Tenant) -> None:
         assert (await next_frame(root, page, "gone", step_ms=20_000))["data"] == {"reason": "credential"}
 
 
+async def test_a_stream_ends_at_once_when_its_credential_is_deleted(root: Tenant) -> None:
+    watcher = await root.with_scopes(("stats", ["*"]))
+    async with live(root.app, "topics=events", token=watcher._options["token"]) as page:
+        await page.next()
+        (made,) = (await root.ask("GET", "/credentials"))["credentials"]
+        await root.ask("DELETE", f"/credentials/{made['id']}")
+        started = root.clock.now()
+        assert (await next_frame(root, page, "gone", step_ms=1))["data"] == {"reason": "credential"}
+        assert root.clock.now() - started < 5_000
+
+
 async def test_wrong_tokens_do_not_keep_the_stream_of_a_credential_that_has_ended(root: Tenant) -> None:
     watcher = await root.with_scopes(("stats", ["*"]))
     token = watcher._options["token"]
