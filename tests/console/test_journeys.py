@@ -298,3 +298,17 @@ def test_the_page_of_a_queue_that_is_deleted_says_so(console: Console) -> None:
     console.call("DELETE", f"/queues/{queue}")
     console.say(f"no queue named '{queue}'")
     expect(console.page.get_by_text("can be received")).to_have_count(0)
+
+
+def test_pages_without_the_right_to_figures_say_so(page: Page, server: ServerProcess) -> None:
+    root = Console(page, server)
+    scope = {"action": "browse", "queues": [root.queue()]}
+    made = root.call("POST", "/credentials", {"name": "browser", "scopes": [scope]})
+    console = root.sign_in(made["secret"])
+    for name in ("queues", "tail"):
+        console.open(name)
+        expect(page.get_by_role("alert")).to_contain_text("this credential may not")
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        expect(page.get_by_text("The connection was lost")).to_have_count(0)
+    page.goto(f"{server.url}/console")
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()

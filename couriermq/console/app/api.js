@@ -51,8 +51,8 @@ export async function ask(method, path, { query, body, signal, headers } = {}) {
   return answerOf(response);
 }
 
-/** @param {Response} response */
-async function answerOf(response) {
+/** The answer; raises Problem. @param {Response} response */
+export async function answerOf(response) {
   const text = await response.text();
   let answer = null;
   try {

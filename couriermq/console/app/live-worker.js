@@ -27,9 +27,8 @@ class Source {
   }
 
   failed() {
-    this.tell("error", null, "");
     // The browser tries again by itself unless the server has answered with an error.
-    if (this.events?.readyState !== EventSource.CLOSED) return;
+    if (this.events?.readyState !== EventSource.CLOSED) return this.tell("error", null, "");
     this.tell("refused", null, "");
     clearTimeout(this.retry);
     this.retry = setTimeout(() => this.connect(), 5000);

@@ -1,5 +1,5 @@
 // One stream of server-sent events for a page. Tabs that ask for the same share it through a worker.
-import { get, T } from "./api.js";
+import { answerOf, get, Problem, T } from "./api.js";
 import { parse } from "./exact.js";
 import { SERVER } from "./router.js";
 import { held, trouble, who } from "./store.js";
@@ -50,14 +50,17 @@ class Stream {
     this.start();
   }
 
-  start() {
+  get url() {
     const search = new URLSearchParams();
     const query = this.last ? { ...this.query, from: this.last } : this.query;
     for (const [name, value] of Object.entries(query))
       for (const one of Array.isArray(value) ? value : [value]) if (one !== "" && one != null) search.append(name, String(one));
+    return `${window.location.origin}${SERVER}${this.path}?${search}`;
+  }
+
+  start() {
     open.set(this.stream, this);
-    const url = `${window.location.origin}${SERVER}${this.path}?${search}`;
-    port().postMessage({ verb: "open", stream: this.stream, url, alone: this.alone });
+    port().postMessage({ verb: "open", stream: this.stream, url: this.url, alone: this.alone });
     this.running = true;
   }
 
@@ -80,9 +83,27 @@ class Stream {
     if (id) this.last = id;
     if (kind === "open") (trouble.value = ""), clearTimeout(this.poll);
     else if (kind === "error") trouble.value = W.trouble.reconnecting;
-    else if (kind === "refused") void this.ask();
+    else if (kind === "refused") return void this.refused();
     else if (kind === "gone" && data?.reason === "credential") who.value = null;
     if (!held.value || this.alone) this.handlers[kind]?.(data, id);
+  }
+
+  /** An EventSource does not tell why: ask once more, for the server's own words. */
+  async refused() {
+    clearTimeout(this.poll);
+    const stop = new AbortController();
+    try {
+      const response = await fetch(this.url, { signal: stop.signal });
+      if (!response.ok) await answerOf(response);
+    } catch (error) {
+      if (!this.running) return;
+      if (!(error instanceof Problem)) return void (trouble.value = W.trouble.reconnecting);
+      trouble.value = "";
+      this.handlers.refused?.(error, "");
+      if (error.status === 503) void this.ask();
+    } finally {
+      stop.abort();
+    }
   }
 
   /** Without a stream, because the server has too many, ask again after each answer. */
@@ -110,7 +131,7 @@ class Stream {
 /**
  * Follow the chosen tenant; returns the function that ends it.
  * @param {Record<string, any>} query topics and filters of the stream
- * @param {Handlers} handlers by the kind of the event; also "open" and "error"
+ * @param {Handlers} handlers by the kind of the event; also "open", "error", and "refused" with the Problem
  * @param {boolean} [alone] the stream continues at a place of its own and is not shared with other tabs
  */
 export function follow(query, handlers, alone = false) {

@@ -23,7 +23,7 @@ function List() {
   const { data, error } = useAnswer(T("exchanges"), { limit: 1000 }, 5000);
   return html`<${Head} title=${W.exchanges.title} text=${W.exchanges.text} actions=${html`<${Act} kind="primary" icon="plus" barred=${barred("manage")} onClick=${() => open(Create)}>${W.exchanges.create}</${Act}>`} />
     ${error && html`<${Failure} error=${error} />`}
-    <div class="card">${!data ? html`<${Loading} />` : data.exchanges.length === 0 ? html`<${Empty} title=${W.exchanges.none} />` : html`<ul class="list">${data.exchanges.map((one) => html`<li key=${one.id}><a class="grow" href=${to(["exchanges", one.name])}><bdi>${one.name}</bdi></a><span class="hint">${W.created} <${Time} at=${one.created_at} /></span></li>`)}</ul>`}</div>`;
+    <div class="card">${!data ? !error && html`<${Loading} />` : data.exchanges.length === 0 ? html`<${Empty} title=${W.exchanges.none} />` : html`<ul class="list">${data.exchanges.map((one) => html`<li key=${one.id}><a class="grow" href=${to(["exchanges", one.name])}><bdi>${one.name}</bdi></a><span class="hint">${W.created} <${Time} at=${one.created_at} /></span></li>`)}</ul>`}</div>`;
 }
 
 function Create() {
@@ -43,7 +43,7 @@ function Exchange({ name }) {
         <${Act} icon="plus" barred=${off} onClick=${() => open(Bind, { exchange: name, reload })}>${W.exchanges.bind}</${Act}><${Act} kind="plain" barred=${off} onClick=${drop}>${W.exchanges.deleteIt}</${Act}>`} />
     ${error && html`<${Failure} error=${error} />`}
     <div class="columns"><section class="card"><header><h2>${W.exchanges.bindings}</h2></header>
-      ${!data ? html`<${Loading} />` : data.bindings.length === 0 ? html`<${Empty} title=${W.exchanges.noBindings} />` : html`<ul class="list">${data.bindings.map((one) => html`<li key=${one.queue_id}><div class="grow tight"><a href=${to(["queues", one.queue])}><bdi>${one.queue}</bdi></a>
+      ${!data ? !error && html`<${Loading} />` : data.bindings.length === 0 ? html`<${Empty} title=${W.exchanges.noBindings} />` : html`<ul class="list">${data.bindings.map((one) => html`<li key=${one.queue_id}><div class="grow tight"><a href=${to(["queues", one.queue])}><bdi>${one.queue}</bdi></a>
         ${one.rules.length ? one.rules.map((rule) => html`<span class="hint mono">${ruleText(rule)}</span>`) : html`<span class="hint">${W.exchanges.everything}</span>`}</div>
         <${Act} kind="small" barred=${off} onClick=${() => open(Bind, { exchange: name, binding: one, reload })}>${W.change}</${Act}><${Act} kind="small" barred=${off} onClick=${() => unbind(one)}>${W.exchanges.unbind}</${Act}></li>`)}</ul>`}
     </section><${Tester} name=${name} /></div>`;

@@ -28,7 +28,7 @@ export function Page() {
       attention: (data) => setAttention(data.findings),
     });
   }, [tenant.value]);
-  if (!may) return html`<${Failure} error=${barred("stats")} />`;
+  if (!may) return html`<${Head} title=${W.overview.title} /><${Failure} error=${barred("stats")} />`;
   return html`
     <${Head} title=${W.overview.title} text=${html`<${Health} />`}
       actions=${html`<${Act} icon="plus" kind="primary" barred=${barred("manage")} onClick=${async () => open((await import("./queue-dialogs.js")).CreateQueue)}>${W.createQueue}</${Act}>`} />

@@ -54,6 +54,7 @@ function useRows({ find, sort, order }) {
       const known = old.key === key ? old.rows : null;
       return { rows: placed(data.queues, known ?? [], start), matched: data.matched_count, totals: data.totals, error: null, next: known?.length > start + PAGE ? old.next : data.next, key };
     }),
+    refused: (error) => error.status !== 503 && set((old) => ({ ...old, error })),
     rates: (data) => set((old) => ({ ...old, rows: changed(old.rows, data.queues ?? []) })),
   }), [key, start]);
   const more = async () => {
@@ -102,7 +103,7 @@ export function Page() {
     <div class="row wide"><${Find} value=${find} label=${W.queues.find} onInput=${(text) => choose({ find: text })} />
       <${Bulk} selected=${selected} find=${find} matched=${matched} clear=${() => setSelected(new Set())} /></div>
     <div class="card">
-      ${rows === null ? html`<${Loading} />` : rows.length === 0 ? html`<${Empty} title=${find ? W.queues.nothing(find) : W.queues.none} text=${find ? "" : W.queues.noneText} />` : html`
+      ${rows === null ? !error && html`<${Loading} />` : rows.length === 0 ? html`<${Empty} title=${find ? W.queues.nothing(find) : W.queues.none} text=${find ? "" : W.queues.noneText} />` : html`
         <${Table} label=${W.queues.title} columns=${COLUMNS} rows=${rows} total=${matched} keyOf=${(row) => row.name} sort=${sort} order=${order} onSort=${onSort}
           href=${(row) => to(["queues", row.name])} selected=${selected} onSelect=${onSelect} onEnd=${more} onShow=${show} />
         <div class="table-foot"><span>${W.queues.count(count(matched))}</span><${Legend} /></div>`}

@@ -1,6 +1,6 @@
 // Everything as it happens; what could not be shown is counted, and the past can be played.
 import { html, useEffect, useRef, useState } from "../view.js";
-import { get, V } from "../api.js";
+import { get, Problem, V } from "../api.js";
 import { write } from "../exact.js";
 import { follow } from "../live.js";
 import { choose, chosen, tenant, to } from "../router.js";
@@ -60,7 +60,7 @@ function useEvents(paused) {
     setOpen(false);
     forget();
     const at = Number(chosen("at"));
-    return at ? play(at, Number(chosen("speed", "1")), add, setError, () => still.current) : watch(add, setError, () => setOpen(true));
+    return at ? play(at, Number(chosen("speed", "1")), add, setError, () => still.current) : watch(add, setError, () => (setOpen(true), setError((old) => (old instanceof Problem ? null : old))));
   }, [key]);
   return { rows, waiting, leftOut, error, open, forget, clear: () => setRows([]), insert: (gap, found) => setRows((old) => old.flatMap((row) => (row === gap ? found : [row])).slice(0, KEPT)) };
 }
@@ -68,7 +68,7 @@ function useEvents(paused) {
 /** @param {(row: any) => void} add @param {(error: any) => void} setError @param {() => void} opened */
 function watch(add, setError, opened) {
   return follow({ topics: "events", ...filter() }, {
-    open: opened, event: add, skipped: (data, id) => add({ ...data, kind: "skipped", offset: id }),
+    open: opened, refused: setError, event: add, skipped: (data, id) => add({ ...data, kind: "skipped", offset: id }),
     gone: (data) => data.reason === "trimmed" && setError(W.tail.trimmed),
   }, true);
 }
@@ -137,7 +137,7 @@ export function Page() {
     ${leftOut.count > 0 && html`<div class="note row wide" role="status"><span>${W.tail.leftOut(count(leftOut.count))}</span><span class="row">
       <button type="button" class="btn small" onClick=${() => (setPaused(false), choose({ at: leftOut.from, speed: "10" }))}>${W.tail.playLeftOut}</button>${!paused && html`<button type="button" class="btn small plain" onClick=${forget}>${W.dismiss}</button>`}</span></div>`}
     <section class="card" aria-label=${W.tail.title}>
-      ${rows.length === 0 ? html`<${Empty} title=${open || chosen("at") ? W.tail.waiting : W.loading} />` : html`<div class="events scroll" tabindex="0" role="log" aria-live="off" aria-label=${W.tail.title}>
+      ${rows.length === 0 ? !error && html`<${Empty} title=${open || chosen("at") ? W.tail.waiting : W.loading} />` : html`<div class="events scroll" tabindex="0" role="log" aria-live="off" aria-label=${W.tail.title}>
         ${rows.slice(0, DRAWN).map((row) => row.kind === "skipped" ? html`<div key=${`skipped-${row.offset}`} class="event skipped">${W.tail.skipped(row.count === null ? "" : count(row.count))} <button type="button" class="btn small plain" onClick=${() => void fill(row)}>${W.tail.showSkipped}</button></div>` : html`<${Row} key=${String(row.offset)} row=${row} pinned=${pinned.includes(row)} pin=${pin} />`)}</div>`}
       <div class="table-foot" role="status">${paused ? W.tail.held(count(waiting + leftOut.count)) : chosen("at") ? W.tail.past(instant(Number(chosen("at")))) : ""} ${W.tail.kept(count(rows.length))}</div>
     </section>`;
