@@ -312,3 +312,20 @@ def test_pages_without_the_right_to_figures_say_so(page: Page, server: ServerPro
         expect(page.get_by_text("The connection was lost")).to_have_count(0)
     page.goto(f"{server.url}/console")
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+
+
+@pytest.mark.parametrize("way", ["undefined", "{ writeText: () => Promise.reject() }"])
+def test_copying_works_over_plain_http_or_says_that_it_does_not(console: Console, way: str) -> None:
+    page = console.page
+    page.add_init_script(f"Object.defineProperty(Navigator.prototype, 'clipboard', {{ get: () => ({way}) }})")
+    sent = console.send(console.queue())
+    console.open("messages", sent["id"])
+    console.click("Copy link")
+    if way != "undefined":
+        return console.say("Not copied")
+    console.say("Copied")
+    page.keyboard.press("Control+k")
+    field = console.dialog.get_by_role("combobox")
+    field.press("Control+v")
+    expect(field).to_have_value(page.url)
+    return None

@@ -20,7 +20,7 @@ const settings = {
 
 export const W = {
   none: "–", loading: "Loading…", working: "Working…", cancel: "Cancel", close: "Close", dismiss: "Dismiss", all: "All", change: "Change", created: "Created",
-  copy: "Copy", copied: "Copied", copyLink: "Copy link", openThing: "Open", reload: "Load again", save: "Save", undo: "Undo", time: "Time", asTable: "Show as table",
+  copy: "Copy", copied: "Copied", notCopied: "Not copied: select the text", copyLink: "Copy link", openThing: "Open", reload: "Load again", save: "Save", undo: "Undo", time: "Time", asTable: "Show as table",
   selected: "Selected", attributes: "Attributes", group: "Group", trace: "Trace", backlog: "Backlog", progress: "Progress", local: "Local", tenant: "Tenant",
   justNow: "just now", root: "root", reference: "API reference", menu: "Menu", skip: "Skip to the content", navLabel: "Pages", signOut: "Sign out",
   noSuchPage: "There is no such page.", createQueue: "Create queue",

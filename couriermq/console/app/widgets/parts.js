@@ -55,13 +55,27 @@ export const Stat = ({ name, value, more, dot }) => html`<div class="stat">
 
 /** @param {{text: string | (() => string), label?: string}} props a text that takes long to make is made when it is copied */
 export function Copy({ text, label }) {
-  const [done, setDone] = useState(false);
+  const [said, say] = useState("");
   const copy = async () => {
-    await navigator.clipboard?.writeText(typeof text === "function" ? text() : text).catch(() => {});
-    setDone(true);
-    setTimeout(() => setDone(false), 1500);
+    say((await copied(typeof text === "function" ? text() : text)) ? W.copied : W.notCopied);
+    setTimeout(() => say(""), 3000);
   };
-  return html`<button type="button" class="btn plain small" onClick=${copy}><${Icon} name="copy" />${done ? W.copied : (label ?? W.copy)}</button>`;
+  return html`<button type="button" class="btn plain small" onClick=${copy}><${Icon} name="copy" />${said || (label ?? W.copy)}</button>`;
+}
+
+/** Whether the text is in the clipboard now. Over plain HTTP browsers have the old way only. @param {string} text */
+async function copied(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text).then(() => true, () => false);
+  let given = false;
+  const give = (event) => {
+    event.clipboardData.setData("text/plain", text);
+    event.preventDefault();
+    given = true;
+  };
+  document.addEventListener("copy", give, { once: true });
+  document.execCommand("copy");
+  document.removeEventListener("copy", give);
+  return given;
 }
 
 /** @param {{title: any, children: any, actions?: any, text?: any}} props */
