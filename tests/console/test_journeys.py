@@ -329,3 +329,19 @@ def test_copying_works_over_plain_http_or_says_that_it_does_not(console: Console
     field.press("Control+v")
     expect(field).to_have_value(page.url)
     return None
+
+
+def test_pages_are_live_in_a_browser_without_shared_workers(console: Console) -> None:
+    page, queue = console.page, console.queue()
+    page.add_init_script("delete window.SharedWorker")
+    console.open("tail").say("Waiting for events…")
+    sent = console.send(queue)
+    console.say(sent["id"])
+
+
+def test_a_tab_that_could_not_be_loaded_is_loaded_later(console: Console) -> None:
+    page, queue = console.page, console.queue()
+    console.open("queues", queue)
+    page.route("**/queue-receivers.js", lambda route: route.abort(), times=1)
+    page.get_by_role("link", name="Receivers").click()
+    console.say("Nobody has received lately")

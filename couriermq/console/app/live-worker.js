@@ -99,8 +99,10 @@ function leave(port, stream) {
   }
 }
 
-// @ts-ignore: the global scope is a SharedWorker's
-self.onconnect = (event) => {
-  const port = event.ports[0];
+/** @param {MessagePort} port of a tab */
+export function serve(port) {
   port.onmessage = ({ data }) => obey(port, data);
-};
+}
+
+// @ts-ignore: the global scope is a SharedWorker's, or a page's that has none
+self.onconnect = (event) => serve(event.ports[0]);

@@ -14,20 +14,27 @@ const policy = types?.createPolicy("courier", { createScriptURL: (url) => {
   throw new TypeError("only the worker of live data is loaded");
 } });
 
-/** @type {SharedWorker | null} */
-let worker = null;
+/** To the worker, or to the same code in this page where the browser has no shared workers. @type {MessagePort | null} */
+let line = null;
 /** @type {Map<number, Stream>} */
 const open = new Map();
 let number = 0;
 
+function connect() {
+  if (window.SharedWorker) return new SharedWorker(policy ? policy.createScriptURL(WORKER) : WORKER, { type: "module", name: "courier-live" }).port;
+  const { port1, port2 } = new MessageChannel();
+  void import("./live-worker.js").then(({ serve }) => serve(port2));
+  return port1;
+}
+
 function port() {
-  if (!worker) {
-    worker = new SharedWorker(policy ? policy.createScriptURL(WORKER) : WORKER, { type: "module", name: "courier-live" });
-    worker.port.onmessage = ({ data }) => open.get(data.stream)?.take(data.kind, data.data === null ? null : parse(data.data), data.id);
-    worker.port.start();
-    window.addEventListener("pagehide", () => worker?.port.postMessage({ verb: "leave" }));
+  if (!line) {
+    line = connect();
+    line.onmessage = ({ data }) => open.get(data.stream)?.take(data.kind, data.data === null ? null : parse(data.data), data.id);
+    line.start();
+    window.addEventListener("pagehide", () => line?.postMessage({ verb: "leave" }));
   }
-  return worker.port;
+  return line;
 }
 
 /** @typedef {Record<string, (data: any, id: string) => void>} Handlers */

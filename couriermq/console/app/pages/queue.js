@@ -35,7 +35,10 @@ function Queue({ name, tab }) {
   const row = live.row;
   const off = (action) => barred(action, name, queue?.id);
   useEffect(() => {
-    if (TABS[tab] && !loaded.value[tab]) void TABS[tab]().then(({ Tab }) => (loaded.value = { ...loaded.value, [tab]: Tab }));
+    let timer = 0;
+    const load = () => TABS[tab]().then(({ Tab }) => (loaded.value = { ...loaded.value, [tab]: Tab }), () => (timer = window.setTimeout(load, 2000)));
+    if (TABS[tab] && !loaded.value[tab]) void load();
+    return () => clearTimeout(timer);
   }, [tab]);
   const paused = queue?.settings.paused;
   const pause = () => attempt(() => patch(Q(name), { settings: { paused: !paused } }), paused ? W.resumed(name) : W.paused(name)).then(reload);
