@@ -1,5 +1,5 @@
 // Look at messages without leasing them.
-import { html, useEffect, useState } from "../view.js";
+import { html, useEffect, useRef, useState } from "../view.js";
 import { address, ask, get, post, Q } from "../api.js";
 import { choose, chosen, tenant, to } from "../router.js";
 import { barred, held } from "../store.js";
@@ -135,11 +135,16 @@ function Panel({ name, row, reload }) {
   const [whole, setWhole] = useState(!row.body_truncated);
   useEffect(() => setMessage(row), [row.state, row.attempts]);
   const path = Q(name, "messages", row.id);
+  // On small screens the panel stands below the list.
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    if (window.matchMedia("(max-width: 1080px)").matches) box.current?.scrollIntoView();
+  }, []);
   const fetchWhole = async () => (setMessage(await get(path)), setWhole(true));
   const manage = barred("manage", name);
   const remove = () => open(Confirm, { title: W.messages.removeTitle, text: W.messages.removeText(row.id), verb: W.verbs.remove, act: async () => (await post(Q(name, "remove"), { seqs: [row.seq] }), tell(W.messages.removed), choose({ seq: "" }), reload()) });
   const cancel = () => open(Confirm, { title: W.messages.cancelTitle, text: W.messages.cancelText(row.id), verb: W.verbs.cancel, act: async () => (await ask("DELETE", path), tell(W.messages.removed), choose({ seq: "" }), reload()) });
-  return html`<section class="card panel" aria-label=${W.messages.panel}>
+  return html`<section class="card panel" ref=${box} aria-label=${W.messages.panel}>
     <header><h2 class="mono clip">${row.id}</h2><${Act} kind="plain small" icon="close" label=${W.close} onClick=${() => choose({ seq: "" })} /></header>
     <div class="pad stack">
       <div class="row"><a class="btn small" href=${to(["messages", row.id], { queue: name, seq: String(row.seq) })}>${W.messages.timeline}</a>
