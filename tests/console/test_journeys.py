@@ -345,3 +345,18 @@ def test_a_tab_that_could_not_be_loaded_is_loaded_later(console: Console) -> Non
     page.route("**/queue-receivers.js", lambda route: route.abort(), times=1)
     page.get_by_role("link", name="Receivers").click()
     console.say("Nobody has received lately")
+
+
+def test_events_name_the_credential_and_tell_changes(console: Console) -> None:
+    page, queue = console.page, console.queue()
+    console.open("tail").say("Waiting for events…")
+    made = console.call("POST", "/credentials", {"name": "the-shop"})
+    console.say("Credential the-shop was created")
+    sent = console.call("POST", f"/queues/{queue}/messages", {"body": "x"}, headers={"authorization": f"Bearer {made['secret']}"})
+    console.open("messages", sent["id"], queue=queue)
+    expect(page.get_by_role("region", name="Events")).to_contain_text("the-shop")
+
+
+def test_a_message_that_nobody_knows_is_not_called_settled(console: Console) -> None:
+    console.open("messages", "no-such-message").say("Nothing was found")
+    expect(console.page.get_by_text("The message is settled")).to_have_count(0)

@@ -16,6 +16,9 @@ export const MARKS = {
   dead_lettered: "dead", discarded: "dead", purged: "dead", cancelled: "dead", redriven: "ready", moved: "ready", published: "ready",
 };
 
+/** Whether something was added, changed or deleted; else it happened to a message. @param {any} event */
+export const isChange = (event) => /_(added|changed|deleted)$/.test(event.kind);
+
 /** "queue_changed" of a queue as a sentence. @param {any} event */
 export function changeText(event) {
   const split = event.kind.lastIndexOf("_");
@@ -30,7 +33,7 @@ export function detailText(event) {
   const detail = event.detail ?? {};
   const told = [
     event.attempt ? W.attempt(event.attempt) : "",
-    detail.reason ? String(detail.reason) : "",
+    detail.reason ? (W.reasons[detail.reason] ?? String(detail.reason)) : "",
     detail.target ? `→ ${detail.target}` : "",
     detail.verdict ? `${detail.verdict}${detail.status ? ` ${detail.status}` : ""}` : "",
     detail.latency_ms !== undefined && detail.latency_ms !== null ? duration(detail.latency_ms) : "",

@@ -22,7 +22,6 @@ const PATHS = {
   close: "M4 4l8 8M12 4l-8 8",
   plus: "M8 3v10M3 8h10",
   send: "M2.5 8 13.5 3l-4 10.5-2.5-4z",
-  back: "M9.5 3.5 5 8l4.5 4.5",
   out: "M6.5 2.5h-4v11h4M7 8h7M11.5 5.5 14 8l-2.5 2.5",
   refresh: "M13 8a5 5 0 1 1-1.5-3.5M13 2.5V5h-2.5",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",

@@ -1,7 +1,7 @@
 // Data for components: asked for once, again after the last answer, never while nobody looks.
 import { useEffect, useRef, useState } from "./view.js";
-import { get } from "./api.js";
-import { held } from "./store.js";
+import { get, T } from "./api.js";
+import { held, lacks } from "./store.js";
 
 /**
  * What the server answers, kept fresh.
@@ -39,4 +39,10 @@ export function useAnswer(path, query = {}, every = 0) {
   }, [key, every]);
   const mine = state.key === key;
   return { data: mine ? state.data : null, error: mine ? state.error : null, reload: () => again.current() };
+}
+
+/** The names of credentials by their ids, where the caller may see them: events have ids. @returns {Map<string, string>} */
+export function useNames() {
+  const { data } = useAnswer(lacks(["manage"]) ? null : T("credentials"), { limit: 1000 });
+  return new Map((data?.credentials ?? []).map((one) => [one.id, one.name]));
 }

@@ -1,7 +1,7 @@
 // The whole life of one message, and the message as each client sees it.
 import { html, useEffect, useState } from "../view.js";
 import { address, get, Q, T } from "../api.js";
-import { useAnswer } from "../load.js";
+import { useAnswer, useNames } from "../load.js";
 import { choose, chosen, parts, tenant, to } from "../router.js";
 import { barred, who } from "../store.js";
 import { count, duration, instant, clock } from "../format.js";
@@ -72,11 +72,11 @@ function Message({ id }) {
         ${data.next !== null && html`<button type="button" class="btn small" disabled=${busy} onClick=${more}>${busy ? W.working : W.timeline.more}</button>`}</div>
     </section>
     <div class="columns main-aside">
-      <section class="card"><header><h2>${W.timeline.events}</h2></header><${Events} events=${data.events} lanes=${data.lanes} /></section>
+      <section class="card" hidden=${!last}><header><h2>${W.timeline.events}</h2></header><${Events} events=${data.events} lanes=${data.lanes} /></section>
       <div class="stack">${message && html`<section class="card"><header><h2>${W.body.title}</h2></header><div class="pad"><${Body} key=${String(message.seq)} message=${message} download=${home ? `${address(Q(home, "messages", id))}?download=true` : undefined} /></div></section>
         <section class="card"><header><h2>${W.attributes}</h2></header><div class="pad stack"><${Attributes} attributes=${message.attributes} /><${Facts} message=${message} /></div></section>`}</div>
     </div>
-    ${message && home ? html`<${Dialects} id=${id} queue=${home} />` : html`<p class="hint">${W.timeline.notLive}</p>`}`;
+    ${message && home ? html`<${Dialects} id=${id} queue=${home} />` : last && html`<p class="hint">${W.timeline.notLive}</p>`}`;
 }
 
 /** The queue that the message is in now. @param {any} data */
@@ -96,10 +96,11 @@ const Facts = ({ message }) => html`<dl class="kv">
 /** @param {{events: any[], lanes: any[]}} props */
 function Events({ events, lanes }) {
   const names = new Map(lanes.map((lane) => [lane.queue_id, lane.listener ?? lane.queue]));
+  const people = useNames();
   return html`<div class="scroll whole" tabindex="0" role="region" aria-label=${W.timeline.events}><table class="plain"><tbody>${events.map((event, i) => html`<tr key=${String(event.offset)} id=${`event-${event.offset}`}>
     <td class="mono" title=${instant(event.at, true)}>${clock(event.at, true)}</td><td class="num soft">${i ? `+${duration(event.at - events[i - 1].at)}` : ""}</td>
     <td><span class=${`badge ${MARKS[event.kind] ?? ""}`}>${W.kinds[event.kind] ?? event.kind}</span></td><td><bdi>${names.get(event.queue_id) ?? event.queue}</bdi></td>
-    <td>${detailText(event)}</td><td class="soft">${event.principal ?? ""}</td></tr>`)}</tbody></table></div>`;
+    <td class="detail">${detailText(event)}</td><td class="soft" title=${event.principal ?? ""}><bdi class="holder clip">${people.get(event.principal) ?? event.principal ?? ""}</bdi></td></tr>`)}</tbody></table></div>`;
 }
 
 /** @param {{id: string, queue: string}} props */

@@ -82,7 +82,7 @@ function Health() {
 
 /** @param {{findings: any[] | null}} props */
 function Attention({ findings }) {
-  const fresh = (findings ?? []).filter((one) => one.level !== "info" || !seen.value[one.code + one.queue_id]).filter((one) => !seen.value[one.code + one.queue_id]);
+  const fresh = (findings ?? []).filter((one) => !seen.value[one.code + one.queue_id]);
   const hidden = (findings?.length ?? 0) - fresh.length;
   const actions = (one) => html`
     ${one.queue && html`<a class="btn small" href=${to(["queues", one.queue])}>${W.openThing}<span class="out"> ${one.queue}</span></a>`}

@@ -6,7 +6,8 @@ import { follow } from "../live.js";
 import { choose, chosen, tenant, to } from "../router.js";
 import { clock, count, instant } from "../format.js";
 import { Act, Copy, Empty, Failure, Head, isRoot } from "../widgets/parts.js";
-import { detailText, MARKS, MESSAGE_KINDS } from "../events.js";
+import { changeText, detailText, isChange, MARKS, MESSAGE_KINDS } from "../events.js";
+import { useNames } from "../load.js";
 import { QueueInput } from "./queue-dialogs.js";
 import { W } from "../words.js";
 
@@ -110,6 +111,7 @@ export function Page() {
   const [paused, setPaused] = useState(false);
   const [pinned, setPinned] = useState(/** @type {any[]} */ ([]));
   const { rows, waiting, leftOut, error, open, forget, clear, insert } = useEvents(paused);
+  const people = useNames();
   const kinds = chosen("kind") ? chosen("kind").split(",") : [];
   const toggle = (kind) => choose({ kind: (kinds.includes(kind) ? kinds.filter((one) => one !== kind) : [...kinds, kind]).join(",") });
   const pin = (row) => setPinned((old) => (old.includes(row) ? old.filter((one) => one !== row) : [...old, row].slice(-20)));
@@ -127,40 +129,40 @@ export function Page() {
     <div class="card pad stack">
       <div class="fields">
         <div class="field"><label for="tail-queue">${W.tail.queue}</label><${QueueInput} id="tail-queue" value=${chosen("queue")} onInput=${(queue) => choose({ queue })} /></div>
-        <${Later} id="tail-principal" label=${W.tail.principal} name="principal" /><${Later} id="tail-message" label=${W.tail.message} name="message" />
+        <${Later} id="tail-principal" label=${W.tail.principal} name="principal" options=${people} /><${Later} id="tail-message" label=${W.tail.message} name="message" />
         <${Rewind} />
       </div>
       <div class="chips" role="group" aria-label=${W.map.kind}>${MESSAGE_KINDS.map((kind) => html`<button type="button" class="chip" aria-pressed=${kinds.includes(kind)} onClick=${() => toggle(kind)}>${W.kinds[kind]}</button>`)}</div>
     </div>
     ${error && html`<${Failure} error=${error} />`}
-    ${pinned.length > 0 && html`<section class="card" aria-label=${W.tail.pinned}><div class="events">${pinned.map((row) => html`<${Row} key=${String(row.offset)} row=${row} pinned=${true} pin=${pin} />`)}</div></section>`}
+    ${pinned.length > 0 && html`<section class="card" aria-label=${W.tail.pinned}><div class="events">${pinned.map((row) => html`<${Row} key=${String(row.offset)} row=${row} pinned=${true} pin=${pin} people=${people} />`)}</div></section>`}
     ${leftOut.count > 0 && html`<div class="note row wide" role="status"><span>${W.tail.leftOut(count(leftOut.count))}</span><span class="row">
       <button type="button" class="btn small" onClick=${() => (setPaused(false), choose({ at: leftOut.from, speed: "10" }))}>${W.tail.playLeftOut}</button>${!paused && html`<button type="button" class="btn small plain" onClick=${forget}>${W.dismiss}</button>`}</span></div>`}
     <section class="card" aria-label=${W.tail.title}>
       ${rows.length === 0 ? !error && html`<${Empty} title=${open || chosen("at") ? W.tail.waiting : W.loading} />` : html`<div class="events scroll" tabindex="0" role="log" aria-live="off" aria-label=${W.tail.title}>
-        ${rows.slice(0, DRAWN).map((row) => row.kind === "skipped" ? html`<div key=${`skipped-${row.offset}`} class="event skipped">${W.tail.skipped(row.count === null ? "" : count(row.count))} <button type="button" class="btn small plain" onClick=${() => void fill(row)}>${W.tail.showSkipped}</button></div>` : html`<${Row} key=${String(row.offset)} row=${row} pinned=${pinned.includes(row)} pin=${pin} />`)}</div>`}
+        ${rows.slice(0, DRAWN).map((row) => row.kind === "skipped" ? html`<div key=${`skipped-${row.offset}`} class="event skipped">${W.tail.skipped(row.count === null ? "" : count(row.count))} <button type="button" class="btn small plain" onClick=${() => void fill(row)}>${W.tail.showSkipped}</button></div>` : html`<${Row} key=${String(row.offset)} row=${row} pinned=${pinned.includes(row)} pin=${pin} people=${people} />`)}</div>`}
       <div class="table-foot" role="status">${paused ? W.tail.held(count(waiting + leftOut.count)) : chosen("at") ? W.tail.past(instant(Number(chosen("at")))) : ""} ${W.tail.kept(count(rows.length))}</div>
     </section>`;
 }
 
-/** A field that is applied when it is left. @param {{id: string, label: string, name: string}} props */
-const Later = ({ id, label, name }) => html`<div class="field"><label for=${id}>${label}</label><input id=${id} value=${chosen(name)} onChange=${(e) => choose({ [name]: e.target.value.trim() })} /></div>`;
+/** A field that is applied when it is left. @param {{id: string, label: string, name: string, options?: Map<string, string>}} props options: what stands for a name */
+const Later = ({ id, label, name, options }) => html`<div class="field"><label for=${id}>${label}</label><input id=${id} list=${options && `${id}-list`} value=${chosen(name)} onChange=${(e) => choose({ [name]: e.target.value.trim() })} />${options && html`<datalist id=${`${id}-list`}>${[...options].map(([key, text]) => html`<option value=${key}>${text}</option>`)}</datalist>`}</div>`;
 
 function Rewind() {
   const at = Number(chosen("at"));
   const local = at ? new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 19) : "";
   return html`<div class="field"><label for="tail-at">${W.tail.rewind}</label><div class="row" style=${{ flexWrap: "nowrap" }}>
     <input id="tail-at" type="datetime-local" step="1" value=${local} onChange=${(e) => choose({ at: e.target.value ? new Date(e.target.value).getTime() : "" })} />
-    ${at > 0 && html`<select aria-label=${W.tail.speed} style=${{ width: "84px" }} value=${chosen("speed", "1")} onChange=${(e) => choose({ speed: e.target.value })}>${["1", "10", "100"].map((speed) => html`<option value=${speed} selected=${chosen("speed", "1") === speed}>${speed}×</option>`)}</select>
+    ${at > 0 && html`<select aria-label=${W.tail.speed} style=${{ width: "96px" }} value=${chosen("speed", "1")} onChange=${(e) => choose({ speed: e.target.value })}>${["1", "10", "100"].map((speed) => html`<option value=${speed} selected=${chosen("speed", "1") === speed}>${speed}×</option>`)}</select>
       <button type="button" class="btn" onClick=${() => choose({ at: "", speed: "" })}>${W.tail.now}</button>`}</div></div>`;
 }
 
-/** @param {{row: any, pinned: boolean, pin: (row: any) => void}} props */
-function Row({ row, pinned, pin }) {
+/** @param {{row: any, pinned: boolean, pin: (row: any) => void, people: Map<string, string>}} props */
+function Row({ row, pinned, pin, people }) {
   return html`<div class=${`event ${pinned ? "pinned" : ""}`} data-offset=${String(row.offset)}>
-    <span title=${instant(row.at, true)}>${clock(row.at, true)}</span><span><span class=${`badge ${MARKS[row.kind] ?? ""}`}>${W.kinds[row.kind] ?? row.kind}</span></span>
+    <span title=${instant(row.at, true)}>${clock(row.at, true)}</span><span><span class=${`badge ${MARKS[row.kind] ?? ""}`}>${isChange(row) ? W.change : (W.kinds[row.kind] ?? row.kind)}</span></span>
     <span class="clip">${row.queue ? html`<a href=${to(["queues", row.queue])}><bdi>${row.queue}</bdi></a>` : ""}</span>
-    <span class="clip">${row.message_id && html`<a href=${to(["messages", row.message_id], { queue: row.queue, seq: row.seq === null ? "" : String(row.seq) })}>${row.message_id}</a>`} <span class="soft">${detailText(row)}${row.principal ? ` · ${row.principal}` : ""}</span></span>
+    <span class="clip">${row.message_id && html`<a href=${to(["messages", row.message_id], { queue: row.queue, seq: row.seq === null ? "" : String(row.seq) })}>${row.message_id}</a>`} <span class="soft">${isChange(row) ? changeText(row) : detailText(row)}${row.principal && html` · <bdi title=${row.principal}>${people.get(row.principal) ?? row.principal}</bdi>`}</span></span>
     <button type="button" class="btn small plain" aria-label=${`${pinned ? W.tail.unpin : W.tail.pin} ${row.offset}`} onClick=${() => pin(row)}>${pinned ? W.tail.unpin : W.tail.pin}</button>
   </div>`;
 }

@@ -20,12 +20,6 @@ export const Empty = ({ title, text, children }) => html`<div class="empty"><str
 
 export const Loading = () => html`<div class="empty" aria-busy="true">${W.loading}</div>`;
 
-/** Our word with the words that others use for it. @param {{name: string}} props */
-export function Term({ name }) {
-  const [own, others] = W.terms[name];
-  return html`<span>${own}${others && html` <span class="term">${others}</span>`}</span>`;
-}
-
 /**
  * A button that explains why it cannot be used.
  * @param {{onClick: () => void, barred?: string, kind?: string, icon?: string, pressed?: boolean, label?: string, children?: any}} props
