@@ -360,3 +360,14 @@ def test_events_name_the_credential_and_tell_changes(console: Console) -> None:
 def test_a_message_that_nobody_knows_is_not_called_settled(console: Console) -> None:
     console.open("messages", "no-such-message").say("Nothing was found")
     expect(console.page.get_by_text("The message is settled")).to_have_count(0)
+
+
+def test_a_long_replay_of_a_listener_goes_on_to_its_end(console: Console, receiver: Receiver) -> None:
+    queue, page = console.queue(), console.page
+    made = console.call("POST", f"/queues/{queue}/listeners", {"name": "long", "url": receiver.url})
+    answers = iter(({"count": 10_000, "missing": [], "next_since": 5}, {"count": 3, "missing": [], "next_since": None}))
+    page.route("**/replay", lambda route: route.fulfill(json=next(answers)))
+    console.open("listeners", made["id"]).click("Replay a time range")
+    console.dialog.get_by_label("From").fill("2026-01-01T00:00:00")
+    console.dialog.get_by_role("button", name="Replay", exact=True).click()
+    console.say("Replayed 10003 messages.")

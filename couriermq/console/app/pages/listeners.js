@@ -117,7 +117,16 @@ function ReplayRange({ listener, again }) {
   const [since, setSince] = useState("");
   const [until, setUntil] = useState("");
   const at = (text) => (text ? new Date(text).getTime() : undefined);
-  const act = async () => (tell(W.listeners.replayed(await post(Q(listener.queue, "listeners", listener.id, "replay"), { since: at(since), until: at(until) }))), again());
+  const act = async () => {
+    let count = 0, from = at(since), last;
+    do {
+      const part = await post(Q(listener.queue, "listeners", listener.id, "replay"), { since: (last = from), until: at(until) });
+      count += part.count;
+      from = part.next_since;
+    } while (from && from !== last);
+    tell(W.listeners.replayed({ count }));
+    again();
+  };
   return html`<${FormDialog} title=${W.listeners.replayRange} verb=${W.verbs.replay} act=${act}><div class="fields">
     <${Field} id="replay-since" label=${W.listeners.since}><input id="replay-since" type="datetime-local" step="1" required value=${since} onInput=${(e) => setSince(e.target.value)} /></${Field}>
     <${Field} id="replay-until" label=${W.listeners.until}><input id="replay-until" type="datetime-local" step="1" value=${until} onInput=${(e) => setUntil(e.target.value)} /></${Field}></div></${FormDialog}>`;
