@@ -352,7 +352,8 @@ def test_events_name_the_credential_and_tell_changes(console: Console) -> None:
     console.open("tail").say("Waiting for events…")
     made = console.call("POST", "/credentials", {"name": "the-shop"})
     console.say("Credential the-shop was created")
-    sent = console.call("POST", f"/queues/{queue}/messages", {"body": "x"}, headers={"authorization": f"Bearer {made['secret']}"})
+    as_shop = {"authorization": f"Bearer {made['secret']}"}
+    sent = console.call("POST", f"/queues/{queue}/messages", {"body": "x"}, headers=as_shop)
     console.open("messages", sent["id"], queue=queue)
     expect(page.get_by_role("region", name="Events")).to_contain_text("the-shop")
 
@@ -371,3 +372,15 @@ def test_a_long_replay_of_a_listener_goes_on_to_its_end(console: Console, receiv
     console.dialog.get_by_label("From").fill("2026-01-01T00:00:00")
     console.dialog.get_by_role("button", name="Replay", exact=True).click()
     console.say("Replayed 10003 messages.")
+
+
+def test_a_limit_of_leases_is_shown_next_to_the_leased_messages(console: Console) -> None:
+    queue, page = console.queue(max_leased=3), console.page
+    console.open("queues", queue).say("of 3 at most")
+    page.get_by_role("link", name="Settings").click()
+    field = page.get_by_label("Leased at most")
+    field.fill("")
+    expect(field).to_have_attribute("placeholder", "no limit")
+    console.click("Save changes")
+    console.say("Saved.")
+    assert console.call("GET", f"/queues/{queue}")["settings"]["max_leased"] is None

@@ -82,9 +82,9 @@ function Listener({ id }) {
         <${Act} barred=${off} onClick=${rotate}>${W.listeners.rotate}</${Act}><${Act} kind="plain" barred=${off} onClick=${drop}>${W.listeners.deleteIt}</${Act}>`} />
     ${one.reason && html`<div class="failure">${W.listeners.reason} ${one.reason}</div>`}
     <div class="card stats">
-      <${Stat} name=${W.listeners.success} value=${success(one.health)} more=${`${count(one.health.success_count)} / ${count(one.health.failure_count)}`} />
+      <${Stat} name=${W.listeners.success} value=${success(one.health)} more=${W.listeners.outcomes(count(one.health.success_count), count(one.health.failure_count))} />
       <${Stat} name=${W.listeners.waiting} value=${count(one.counters.waiting_count)} /><${Stat} name=${W.listeners.delivered} value=${count(one.counters.delivered_count)} /><${Stat} name=${W.listeners.dead} dot="dead" value=${count(one.counters.dead_letter_count)} />
-      <${Stat} name=${W.listeners.breaker} value=${one.health.breaker} more=${W.listeners.breakers[one.health.breaker]} />
+      <${Stat} name=${W.listeners.breaker} value=${W.listeners.breakers[one.health.breaker]} />
       <${Stat} name=${W.listeners.lastSuccess} value=${html`<${Time} at=${one.health.last_success_at} />`} /></div>
     ${log?.deliveries.length > 2 && html`<section class="card"><header><h2>${W.listeners.curve}</h2></header><div class="pad"><${Curve} deliveries=${log.deliveries} /></div></section>`}
     <section class="card"><header><h2>${W.listeners.attempts}</h2></header><${Attempts} log=${log} queue=${one.queue} off=${off} replay=${(message) => call("replay", { message_ids: [message] }, W.listeners.replayed)} /></section>`;
@@ -118,12 +118,12 @@ function ReplayRange({ listener, again }) {
   const [until, setUntil] = useState("");
   const at = (text) => (text ? new Date(text).getTime() : undefined);
   const act = async () => {
-    let count = 0, from = at(since), last;
-    do {
+    let count = 0;
+    for (let from = at(since), last; from && from !== last; ) {
       const part = await post(Q(listener.queue, "listeners", listener.id, "replay"), { since: (last = from), until: at(until) });
       count += part.count;
       from = part.next_since;
-    } while (from && from !== last);
+    }
     tell(W.listeners.replayed({ count }));
     again();
   };

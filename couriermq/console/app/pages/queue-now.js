@@ -85,7 +85,7 @@ function Lifecycle({ row, queue }) {
     ${stage("delayed", count(row.delayed_count), W.now.delayed)}
     ${stage("ready", count(row.ready_count), W.now.ready)}
     ${arrow(W.kinds.received, per.received)}
-    ${stage("leased", count(row.leased_count), W.now.leased)}
+    ${stage("leased", count(row.leased_count), queue?.settings.max_leased ? W.now.leasedOf(count(queue.settings.max_leased)) : W.now.leased)}
     ${arrow(W.kinds.acked, per.acked)}
     ${stage("acked", `${rate(per.acked)}/s`, W.now.back(rate(per.released + per.expired)))}
     ${arrow(W.kinds.dead_lettered, per.dead)}

@@ -7,7 +7,7 @@ import { useAnswer } from "../load.js";
 import { bytes } from "../format.js";
 import { Act, Empty, Failure, isRoot, Loading, Time } from "../widgets/parts.js";
 import { open } from "../widgets/dialog.js";
-import { attempt } from "../widgets/toast.js";
+import { attempt, tell } from "../widgets/toast.js";
 import { Curl, DeleteQueue, QueueInput } from "./queue-dialogs.js";
 import { W } from "../words.js";
 
@@ -48,6 +48,7 @@ export function Tab({ name, queue, reload }) {
     try {
       const saved = await patch(Q(name), { ...(Object.keys(changes).length ? { settings: changes } : {}), ...(renamed ? { name: newName } : {}) });
       setDraft({});
+      tell(W.settingsPage.saved);
       reload();
       if (renamed) go(to(["queues", saved.name, "settings"]));
     } catch (problem) {
@@ -94,7 +95,7 @@ function Control({ id, name, schema, nullable, value, set, off }) {
   if (schema.enum) return html`<select id=${id} disabled=${off} onChange=${(e) => set(e.target.value)}>${schema.enum.map((one) => html`<option value=${one} selected=${one === value}>${one}</option>`)}</select>`;
   if (name === "dead_letter_queue") return off ? html`<input id=${id} disabled value=${value ?? ""} />` : html`<${QueueInput} id=${id} value=${value ?? ""} onInput=${(text) => set(text || null)} />`;
   if (name.endsWith("_ms")) return html`<${Duration} id=${id} value=${value} set=${set} off=${off} />`;
-  return html`<input id=${id} type="number" disabled=${off} min=${schema.minimum} max=${schema.maximum} required=${!nullable} value=${value ?? ""} onInput=${(e) => set(e.target.value === "" ? null : Number(e.target.value))} />`;
+  return html`<input id=${id} type="number" disabled=${off} min=${schema.minimum} max=${schema.maximum} required=${!nullable} placeholder=${nullable && W.settingsPage.unlimited} value=${value ?? ""} onInput=${(e) => set(e.target.value === "" ? null : Number(e.target.value))} />`;
 }
 
 /** A number with its unit. @param {{id: string, value: number, set: (value: number) => void, off: boolean}} props */

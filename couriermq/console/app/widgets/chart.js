@@ -53,14 +53,14 @@ export function Chart({ label, times, series, height = 230 }) {
     setAt(times.length ? near : null);
   };
   const number = Math.max(2, Math.floor(width / 130));
-  const marks = Array.from({ length: number }, (_, i) => Math.round((i / (number - 1)) * (times.length - 1)));
+  const marks = Array.from({ length: number }, (_, i) => i / (number - 1));
   const ticks = Array.from({ length: TICKS + 1 }, (_, i) => i / TICKS);
   return html`<div class="tight">
     <div class="legend">${series.map((one) => html`<span><span class=${`swatch ${one.area ? "area" : ""}`} style=${{ background: `var(--${one.mark})` }}></span>${one.label}${at !== null && html` <b>${rate(one.values[at])}</b>`}</span>`)}${at !== null && html`<span>${clock(times[at])}</span>`}</div>
     <div class="chart" ref=${box}><svg width=${width} height=${height} role="img" aria-label=${label} onPointerMove=${hover} onPointerLeave=${() => setAt(null)}>
       ${ticks.map((tick) => html`<line class="grid" x1=${LEFT} x2=${width - right} y1=${y("y")(tick * tops.y)} y2=${y("y")(tick * tops.y)} /><text class="soft" x=${LEFT - 6} y=${y("y")(tick * tops.y) + 4} text-anchor="end">${short(tick * tops.y)}</text>
         ${second && html`<text class="soft" x=${width - right + 6} y=${y("y")(tick * tops.y) + 4}>${short(tick * tops.b)}</text>`}`)}
-      ${times.length > 1 && marks.map((i, n) => html`<text class="soft" x=${x(i)} y=${height - 5} text-anchor=${n === 0 ? "start" : n === marks.length - 1 ? "end" : "middle"}>${clock(times[i]).slice(0, 8)}</text>`)}
+      ${times.length > 1 && marks.map((part) => html`<text class="soft" x=${LEFT + part * (width - LEFT - right)} y=${height - 5} text-anchor=${part === 0 ? "start" : part === 1 ? "end" : "middle"}>${clock(first + part * span).slice(0, 8)}</text>`)}
       ${series.map((one) => html`<path class=${one.area ? "area" : "line"} style=${one.area ? {} : { stroke: `var(--${one.mark})` }} d=${pathOf(one, x, y(one.axis ?? "y"))} />`)}
       ${at !== null && html`<line class="cursor" x1=${x(at)} x2=${x(at)} y1=${TOP} y2=${height - BOTTOM} />`}
     </svg></div>

@@ -66,7 +66,7 @@ async function copied(text) {
     event.preventDefault();
     given = true;
   };
-  document.addEventListener("copy", give, { once: true });
+  document.addEventListener("copy", give);
   document.execCommand("copy");
   document.removeEventListener("copy", give);
   return given;
