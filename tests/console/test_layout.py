@@ -1,14 +1,14 @@
 """What stays readable with long names and on small screens."""
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import ViewportSize, expect
 
 from tests.console.support import Console
 
 pytestmark = pytest.mark.slow
 
 LONG = "x" * 100
-PHONE = {"width": 400, "height": 800}
+PHONE: ViewportSize = {"width": 400, "height": 800}
 
 
 @pytest.mark.parametrize("width", [400, 1280])
