@@ -8,7 +8,7 @@ is forbidden whether or not a queue bears it.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from couriermq.auth.principal import Principal
+from couriermq.auth.principal import VERBS, Principal
 from couriermq.core.errors import Forbidden, Invalid, NotFound, QueueNotFound
 from couriermq.core.model import Action, Exchange, Queue, Tenant
 from couriermq.core.scopes import allows
@@ -41,7 +41,9 @@ def part_of_tenant(call: Call, *actions: Action) -> Tenant:
     """The call's tenant, for those who may do one of the actions on some of it; what they see of it is `visible`."""
     tenant = tenant_for(call)
     if not call.principal.may_somewhere(actions):
-        raise Forbidden(_verb(actions) or " or ".join(actions), f"anything of tenant {tenant.id!r}")
+        raise Forbidden(
+            _verb(actions) or " or ".join(VERBS[action] for action in actions), f"anything of tenant {tenant.id!r}"
+        )
     return tenant
 
 
