@@ -178,7 +178,7 @@ export const W = {
   settings,
   settingValue: (name, value) => (value === null || value === undefined ? "–" : name.endsWith("_ms") ? duration(value) : String(value)),
   settingsPage: {
-    title: "Settings", changed: "changed", save: "Save changes", saved: "Saved.", nothing: "Nothing changed", reset: "Discard changes", history: "History", noHistory: "Never changed", undo: "Undo", undone: "Undone.", rename: "Name", danger: "Delete this queue", words: "In other words", json: "As JSON", defaultIs: (text) => `Default: ${text}`,
+    title: "Settings", changed: "changed", save: "Save changes", saved: "Saved.", nothing: "Nothing changed", reset: "Discard changes", history: "History", noHistory: "No changes kept", undo: "Undo", undone: "Undone.", rename: "Name", danger: "Delete this queue", words: "In other words", json: "As JSON", defaultIs: (text) => `Default: ${text}`,
     historyText: (name, a, b) => `${name}: ${a} → ${b}`,
     unlimited: "no limit", on: "On", off: "Off",
     /** @type {Record<string, string>} */
