@@ -11,7 +11,7 @@ from couriermq.core.events import AUDIT_KINDS
 from couriermq.core.model import MINUTE
 from tests.support.inprocess import InProcess, courier_app
 
-pytestmark = pytest.mark.every_engine
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("_one_lane")]
 
 TENANT = "/courier/v1/tenants/default"
 ADDRESS = "198.51.100.7"

@@ -135,12 +135,12 @@ def test_a_tail_asks_for_its_own_queue_only_and_for_no_body_that_it_does_not_sho
 ) -> None:
     courier.ok("queues", "create", "other")
     courier.ok("send", "other", "-", "--repeat", 5, stdin=b"x" * 1_000_000)
-    courier.ok("send", queue, "-", "--id", "m1", stdin=b"y" * 1_000_000)
+    courier.ok("send", queue, "-", "--id", "the-order", stdin=b"y" * 1_000_000)
     with relay(courier.environ["COURIER_URL"]) as way:
         watcher = Courier(**courier.environ | {"COURIER_URL": way.url})
         with watcher.running("tail", queue, "--last", 1_000) as tail:
             assert tail.stdout is not None
-            assert "sent" in next(line for line in tail.stdout if "m1" in line)
+            assert "sent" in next(line for line in tail.stdout if "the-order" in line)
         assert 0 < way.byte_count < 10_000
 
 
