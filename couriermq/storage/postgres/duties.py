@@ -87,7 +87,7 @@ class Duties:
         await self._let_go()
 
     async def _run(self) -> None:
-        while True:
+        while self._leaving is None:  # a lost connection may take the place of a cancellation
             await asyncio.sleep(TICK_SECONDS)
             try:
                 await self._tick()

@@ -71,6 +71,7 @@ class Node:
         self._owed: dict[int, int] = {}
         self._told_at = 0.0
         self._telling: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     @property
     def channel(self) -> str:
@@ -117,7 +118,7 @@ class Node:
 
     async def _tell(self) -> None:
         """What no commit has told meanwhile; should this fail, every node looks for itself now and then."""
-        while self._owed:
+        while self._owed and not self._is_closing:
             await asyncio.sleep(NOTICE_SECONDS)
             if self._owed and self._may_tell():
                 owed = dict(self._owed)
@@ -127,6 +128,7 @@ class Node:
                     self._owe(owed)
 
     async def close(self) -> None:
+        self._is_closing = True
         if self._telling is not None:
             self._telling.cancel()
             await asyncio.gather(self._telling, return_exceptions=True)
@@ -221,12 +223,14 @@ class Watch:
         self._pause = Pause(asyncio.get_running_loop().time)
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
+        self._is_stopping = False
 
     async def start(self) -> None:
         await self._connect()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
+        self._is_stopping = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -243,7 +247,7 @@ class Watch:
 
     async def _run(self) -> None:
         ticks = 0
-        while True:
+        while not self._is_stopping:  # a lost connection may take the place of a cancellation
             try:
                 await self._listen(ticks)
             except (psycopg.Error, CourierError, OSError) as error:

@@ -15,10 +15,11 @@ from couriermq.storage.postgres import connection as connections
 from couriermq.storage.postgres.connection import Connection, Pool, connect, version_of
 from couriermq.storage.postgres.duties import Duties
 from couriermq.storage.postgres.identity import Guard
+from couriermq.storage.postgres.notifications import Watch
 from couriermq.storage.postgres.store import PostgresStore
 from tests.support.cluster import Standby
 from tests.support.engines import TENANT, Rig, forget
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.postgres import Cluster, shared_cluster
 
 
@@ -240,3 +241,24 @@ def _add_migration(folder: Path, version: int, monkeypatch: pytest.MonkeyPatch) 
     sql = "ALTER TABLE message ADD COLUMN note TEXT; CREATE TABLE migrated AS SELECT 1 AS once; SELECT pg_sleep(0.3);"
     (folder / f"{version:04}_next.sql").write_text(sql)
     monkeypatch.setattr(connections, "FOLDER", folder)
+
+
+@pytest.mark.parametrize("method", [(Duties, "_tick"), (Watch, "_listen")])
+async def test_a_connection_that_is_lost_while_a_node_stops_does_not_keep_it(
+    url: str, monkeypatch: pytest.MonkeyPatch, method: tuple[type, str]
+) -> None:
+    """psycopg raises the loss in place of the cancellation."""
+    rig, begun = Rig(lambda: PostgresStore(url)), asyncio.Event()
+    await rig.open()
+
+    async def lost(*values: object) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise psycopg.OperationalError("the connection is lost") from None
+
+    monkeypatch.setattr(*method, lost)
+    await begun.wait()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await rig.close()
