@@ -32,7 +32,7 @@ from tests.support.memory import NOW, Memory, plain
 
 
 def limited(most: int, count: int, **settings: Any) -> Memory:
-    """A queue that gives out so many messages at most, and has more."""
+    """A queue with this limit on leased messages, and more messages than that."""
     memory = Memory(max_leased=most, **settings)
     memory.send(*plain(count))
     memory.unit.ready.clear()

@@ -189,7 +189,7 @@ def _facts(seqs: bytes, ids: bytes, ats: bytes, sizes: bytes) -> Iterable[tuple[
 
 
 def _pieces(count: int, contents: bytes) -> list[bytes]:
-    """So many contents stood one after the other, without the head of an array."""
+    """The values of a column, packed back to back without the header of an array."""
     return [bytes(piece) for piece in _contents(struct.pack(">BH", 0xDC, count) + contents)]
 
 
