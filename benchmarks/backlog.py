@@ -9,13 +9,16 @@ from benchmarks.bench import Bench
 from benchmarks.client import Client
 from benchmarks.measure import Row, alternate
 from benchmarks.processes import Courier
+from couriermq.journal.archive import LOOK_MS
 from couriermq.storage.sqlite.connection import PRAGMAS
 
 FEW = 1_000
 BATCH = 100
 TURNS_A_ROUND = 20
+IDLE_SECONDS = LOOK_MS / 1_000 + 1
+"""As long as a server does nothing while its archive looks once whether there is something to seal."""
 IDLE_CPU_S = 0.05
-"""Processor time within a second below which a server counts as idle."""
+"""Processor time within that time below which a server counts as idle, for each second."""
 IDLE_WITHIN_SECONDS = 120
 CACHE_BYTES = max(int(kib) for kib in re.findall(r"cache_size = -(\d+)", "; ".join(PRAGMAS))) * 1024
 """What SQLite may keep of the file in memory, whatever the backlog."""
@@ -75,8 +78,8 @@ def _wait_until_idle(server: Courier) -> None:
     deadline = time.monotonic() + IDLE_WITHIN_SECONDS
     while time.monotonic() < deadline:
         before = server.cpu_s()
-        time.sleep(1)
-        if server.cpu_s() - before < IDLE_CPU_S:
+        time.sleep(IDLE_SECONDS)
+        if server.cpu_s() - before < IDLE_CPU_S * IDLE_SECONDS:
             return
     raise SystemExit(f"the server was still busy {IDLE_WITHIN_SECONDS} s after it was filled")
 

@@ -19,7 +19,7 @@ from couriermq.storage.contents import Damaged, Holes, is_intact
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.postgres.connection import Connection, Pool, Rows, Step, ask, blobs, numbers
 from couriermq.storage.postgres.facts import Facts, Q, to_packs, to_singles
-from couriermq.storage.trimming import STEP, is_copied
+from couriermq.storage.trimming import STEP, Round, is_copied
 
 CHUNK = 64
 """How many rows are fetched at a time."""
@@ -34,6 +34,7 @@ class Journal:
         self._holes = Holes()
         self._first_lane = first_lane(shard)
         self._trimmed: dict[int, int] = {}
+        self._round = Round()
         """By lane, up to where rows have been trimmed; the first trim looks at all rows."""
 
     async def spans(self) -> dict[int, Span]:
@@ -114,12 +115,12 @@ class Journal:
             (rows,) = await ask(connection, [(Q.put_oldest, (oldest, lane))])
             oldest = int(rows[0][0])
             since: int | None = self._trimmed.get(lane, first)
+            steps = 0
             while since is not None:
                 since = await _trim_some(connection, since, oldest)
+                steps += 1
             self._trimmed[lane] = oldest
-            after: int | None = -1
-            while after is not None:
-                after = await _drop_unused(connection, after)
+            await self._round.go_on(partial(_drop_unused, connection), trimmed=steps)
         return oldest
 
 
@@ -144,18 +145,21 @@ async def _trim_some(connection: Connection, since: int, oldest: int) -> int | N
     return rows[-1][0] + 1 if len(rows) == STEP else None
 
 
-async def _drop_unused(connection: Connection, after: int) -> int | None:
+async def _drop_unused(connection: Connection, after: int) -> tuple[int | None, int]:
     """One step through the rows that are retained: remove those in which nothing waits any more.
 
     Where fewer messages wait than there are bodies, the others are blanked: what was removed is then gone for good, as
-    soon as PostgreSQL has vacuumed the table.
+    soon as PostgreSQL has vacuumed the table. Returns where the next step begins, None after the last, and how many
+    rows have gone.
     """
     (rows,) = await ask(connection, [(Q.retained_rows, (after, STEP))])
+    removed = 0
     for start, first_seq, last_seq, has_packs, size, has_unused in rows:
         is_gone = await _dropped(connection, start, first_seq, last_seq, has_packs=has_packs, single_bytes=size)
+        removed += is_gone
         if has_unused and not is_gone:
             await _blank(connection, start, first_seq, last_seq)
-    return rows[-1][0] if len(rows) == STEP else None
+    return rows[-1][0] if len(rows) == STEP else None, removed
 
 
 async def _blank(connection: Connection, start: int, first: int, last: int) -> None:

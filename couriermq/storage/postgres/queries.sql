@@ -365,7 +365,7 @@ SELECT start, first_seq, last_seq, coalesce((
 ), false), (
     SELECT coalesce(sum(size + 1), 0)::bigint FROM message
     WHERE seq BETWEEN first_seq AND last_seq AND message.start = retained.start
-), kept IS NULL OR kept > (
+), coalesce(kept, last_seq - first_seq + 1) > (
     SELECT coalesce(sum(remaining), 0) FROM pack
     WHERE pack.last BETWEEN first_seq AND last_seq AND pack.start = retained.start
 ) + (

@@ -21,6 +21,7 @@ from couriermq.storage.sqlite import trim
 from couriermq.storage.sqlite.contents import is_sound
 from couriermq.storage.sqlite.engine import Engine
 from couriermq.storage.sqlite.queries import Q
+from couriermq.storage.trimming import Round
 
 if TYPE_CHECKING:
     import threading
@@ -56,6 +57,10 @@ class Journal:
         if not is_other(lane):
             return Span(oldest=self._oldest_offset, next=self._engine.durable_offset)
         return self._others.get(lane, Span(oldest=first_of_lane(lane), next=first_of_lane(lane)))
+
+    @cached_property
+    def _round(self) -> Round:
+        return Round()
 
     @cached_property
     def _others(self) -> dict[int, Span]:
@@ -135,12 +140,12 @@ class Journal:
 
         since: int | None = self._trimmed
         self._oldest_offset = await self._commit.submit(find_oldest)
+        steps = 0
         while since is not None:
             since = await self._commit.submit(partial(self._trim, since=since))
+            steps += 1
         self._trimmed = self._oldest_offset
-        after: int | None = -1
-        while after is not None:
-            after = await self._commit.submit(partial(self._drop_unused, after=after))
+        await self._round.go_on(self._drop_unused, trimmed=steps)
         return self._oldest_offset
 
     async def _trim_other(self, lane: int, before: int) -> int:
@@ -155,8 +160,12 @@ class Journal:
     def _trim(self, unit: Unit, *, since: int) -> int | None:
         return trim.trim(self._db, since=since, before=self._oldest_offset)
 
-    def _drop_unused(self, unit: Unit, *, after: int) -> int | None:
-        return trim.drop_unused(self._db, self._engine.cache, after=after)
+    async def _drop_unused(self, after: int) -> tuple[int | None, int]:
+        cache = self._engine.cache
+        dropped: tuple[int | None, int] = await self._commit.submit(
+            lambda unit: trim.drop_unused(self._db, cache, after=after)
+        )
+        return dropped
 
     async def offsets_at(self, at: int) -> dict[int, int]:
         """The offset of the first event that was committed at `at` or later."""

@@ -46,13 +46,14 @@ def trim(db: sqlite3.Connection, *, since: int, before: int) -> int | None:
     return rows[-1][0] + 1 if len(rows) == STEP else None
 
 
-def drop_unused(db: sqlite3.Connection, cache: Cache, *, after: int) -> int | None:
+def drop_unused(db: sqlite3.Connection, cache: Cache, *, after: int) -> tuple[int | None, int]:
     """One step through the rows that are retained: remove those in which nothing waits any more.
 
     Where fewer messages wait than there are bodies, the others are blanked: what was removed is then gone for good.
+    Returns where the next step begins, None after the last, and how many rows have gone.
     """
     rows = db.execute(Q.retained_rows, (after, STEP)).fetchall()
-    written = 0
+    written = removed = 0
     for *row, kept in rows:
         start, count, first, last = row[0], row[1], row[6], row[7]
         if count is None:  # the row has gone already
@@ -63,11 +64,12 @@ def drop_unused(db: sqlite3.Connection, cache: Cache, *, after: int) -> int | No
             db.execute(Q.delete_journal_row, (start,))
             db.execute(Q.unretain, (start,))
             cache.forget(start)
+            removed += 1
         else:
             written += _blank(db, start, first, last, kept, cache)
         if written > REWRITTEN_BYTES:
-            return int(start)
-    return rows[-1][0] if len(rows) == STEP else None
+            return int(start), removed
+    return rows[-1][0] if len(rows) == STEP else None, removed
 
 
 def _blank(db: sqlite3.Connection, start: int, first: int, last: int, kept: int | None, cache: Cache) -> int:
@@ -77,7 +79,7 @@ def _blank(db: sqlite3.Connection, start: int, first: int, last: int, kept: int 
     for row in db.execute(Q.pointing_packs, where):
         pack = to_pack(row)
         positions.update(pack.position + index for index in pack.indexes())
-    if kept is not None and len(positions) >= kept:
+    if len(positions) >= (last - first + 1 if kept is None else kept):
         return 0
     row = db.execute(Q.journal_row, (start,)).fetchone()
     if not is_sound(row):

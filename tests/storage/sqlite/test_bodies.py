@@ -13,6 +13,7 @@ from couriermq.core.lanes import first_of_lane
 from couriermq.core.model import Ack, Draft, Kind, Parcel, Release
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.dump import DumpedCommit
+from couriermq.storage.sqlite import trim
 from couriermq.storage.sqlite.dumping import SqliteDump
 from couriermq.storage.sqlite.store import SqliteStore
 from couriermq.storage.staging import pack
@@ -86,12 +87,50 @@ async def test_a_row_that_nothing_waits_in_goes_with_the_next_trim(rig: Rig) -> 
     await rig.send_all("orders", [Draft(body=b"x")] * 3)
     await rig.create("bills")
     await seal(rig)
-    assert rows(rig, "SELECT first_seq, last_seq, kept FROM retained JOIN journal USING (start)") == [(1, 3, 3)]
+    assert rows(rig, "SELECT first_seq, last_seq, kept FROM retained JOIN journal USING (start)") == [(1, 3, None)]
     leases = await rig.receive("orders", limit=3)
     await rig.settle("orders", *(Ack(lease.receipt) for lease in leases))
     await seal(rig)
     assert rows(rig, "SELECT * FROM retained") == []
     assert rows(rig, "SELECT * FROM journal WHERE first_seq = 1") == []
+    assert await rig.store.check() == []
+
+
+async def test_what_a_trim_looks_at_does_not_grow_with_what_waits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trim, "STEP", 5)
+    await rig.create("orders")
+    seen: list[int] = []
+    for waiting in (50, 100):
+        while (await rig.counters("orders")).total_count < waiting:
+            await rig.send("orders")
+        await seal(rig)
+        await rig.send("orders")
+        looks: list[str] = []
+        assert isinstance(rig.store, SqliteStore)
+        rig.store._db.set_trace_callback(lambda sql, looks=looks: looks.append(sql))  # type: ignore[misc]
+        await seal(rig)
+        rig.store._db.set_trace_callback(None)
+        seen.append(len(looks))
+    assert seen[0] == seen[1], seen
+
+
+async def test_rows_that_nothing_waits_in_go_however_many_wait_before_them(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trim, "STEP", 5)
+    await rig.create("orders")
+    await rig.create("bills")
+    for _ in range(30):
+        await rig.send("orders")
+    for _ in range(30):
+        await rig.send("bills")
+    await seal(rig)
+    await rig.settle("bills", *(Ack(lease.receipt) for lease in await rig.receive("bills", limit=30)))
+    for _ in range(10):
+        await rig.create(f"queue-{rig.clock.now()}")
+        rig.clock.advance(ms=1)
+        await seal(rig)
+    assert rows(rig, "SELECT count(*) FROM retained") == [(30,)]
     assert await rig.store.check() == []
 
 
