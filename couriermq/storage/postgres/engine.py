@@ -141,7 +141,7 @@ class Committer:
         unit = Unit(_nothing, next_seq=0, seq_end=0, next_offset=self._next_offset, next_lease=self._next_lease)
         transaction = Transaction(connection)
         node = self._node
-        facts = Facts(transaction.ask, space=node.space, cache=node.cache)
+        facts = Facts(transaction.ask, space=node.space, cache=node.cache, marks=node.marks)
         left: dict[int, int] = {}
 
         def unwritten() -> list[Step]:

@@ -2,7 +2,8 @@
 
 import heapq
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,6 +16,9 @@ from couriermq.core.model import Counters, Job, Publication
 from couriermq.storage.contents import Cache, checked_body, content_of, is_intact, kept
 from couriermq.storage.postgres.connection import Rows, Step, blobs, numbers
 from couriermq.storage.queries import load_queries
+
+if TYPE_CHECKING:
+    from couriermq.storage.postgres.notifications import Marks
 
 PACK = (
     "last, queue, state, due_at, attempts, lease_no, entered_at, count, remaining, bytes, start, position, turn, gone"
@@ -62,10 +66,13 @@ def to_singles(rows: Rows) -> list[Single]:
 class Facts:
     """Loads rows through `ask`; with `locks` they stay as they are until the transaction ends."""
 
-    def __init__(self, ask: Ask, *, space: int, cache: Cache | None = None, locks: bool = True) -> None:
+    def __init__(
+        self, ask: Ask, *, space: int, cache: Cache | None = None, marks: "Marks | None" = None, locks: bool = True
+    ) -> None:
         self._ask = ask
         self._space = space
         self._cache = cache
+        self._marks = marks
         self._lock, self._skip = (" FOR UPDATE", " FOR UPDATE SKIP LOCKED") if locks else ("", "")
         self._locks = locks
         self._locked: set[int] = set()
@@ -86,18 +93,18 @@ class Facts:
 
     # -- messages ---------------------------------------------------------------------------------------------
 
-    def ready(self, need: needs.Ready) -> Plan:
-        by = NEVER if need.by is None else need.by
-        steps: list[Step] = [
-            (Q.ready_packs, (need.queue, by, need.limit)),
-            (Q.ready_singles + self._skip, (need.queue, by, need.limit)),
-        ]
+    async def ready(self, need: needs.Ready) -> Found:
+        scan = partial(self._ready_since, need)
+        if self._marks is None or need.by is not None:
+            found = await scan(0)
+        else:
+            found = await self._marks.of(need.queue).scan(scan)
+        self.offered[need.queue] = found
+        return Found(list(found.packs), list(found.singles))
 
-        def build(rows: list[Rows]) -> Found:
-            found = self.offered[need.queue] = _found(rows)
-            return Found(list(found.packs), list(found.singles))
-
-        return steps, build
+    async def _ready_since(self, need: needs.Ready, since: int) -> Found:
+        where = (need.queue, since, NEVER if need.by is None else need.by, need.limit)
+        return _found(await self._ask([(Q.ready_packs, where), (Q.ready_singles + self._skip, where)]))
 
     def named_rows(self, seqs: Iterable[int]) -> list[Step]:
         some = numbers(sorted(set(seqs)))
@@ -334,7 +341,6 @@ def _chosen(need: needs.Named, rows: list[Rows]) -> tuple[Found, list[int]]:
 
 
 _PLANS: dict[type, Callable[[Facts, Any], Plan]] = {
-    needs.Ready: Facts.ready,
     needs.Ended: Facts.ended,
     needs.Aged: Facts.aged,
     needs.WaitingAgain: Facts.waiting_again,
@@ -359,6 +365,7 @@ _PLANS: dict[type, Callable[[Facts, Any], Plan]] = {
     needs.OldStages: Facts.old_stages,
 }
 _SPECIAL: dict[type, Callable[[Facts, Any], Awaitable[Any]]] = {
+    needs.Ready: Facts.ready,
     needs.Named: Facts.named,
     needs.InOrder: Facts.in_order,
     needs.Content: Facts.content,

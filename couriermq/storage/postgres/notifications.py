@@ -9,6 +9,7 @@ import msgspec
 import psycopg
 
 from couriermq.core.errors import CourierError
+from couriermq.core.lifecycle.needs import Found
 from couriermq.core.lifecycle.tally import NEVER
 from couriermq.storage.agenda import Agenda
 from couriermq.storage.base import Directory, Signals
@@ -29,8 +30,11 @@ POLL_TICKS = 5
 """Ticks between two polls of all queues with ready messages, in case a notice was lost."""
 MANY = 100
 REST = 20
-"""The pause after a scan of all queues, as a multiple of its duration, up to MOST_REST_SECONDS."""
+"""The pause after a long scan, as a multiple of its duration, up to MOST_REST_SECONDS."""
 MOST_REST_SECONDS = 30.0
+MARGIN_MS = 250
+"""How long before its mark a scan begins: messages are committed a little later than they are sent."""
+MOST_MARKS = 10_000
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +64,7 @@ class Node:
         self.agenda = Agenda()
         self.seqs = Seqs(asyncio.get_running_loop().time)
         self.cache = Cache()
+        self.marks = Marks(asyncio.get_running_loop().time)
         self.metrics = Metrics()
         self.space = 0
         self.catalog_version = 0
@@ -193,7 +198,7 @@ class Seqs:
 
 
 class Pause:
-    """How often a scan of all queues is made, by how long it takes."""
+    """How often a long scan is made, by how long it takes."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -211,6 +216,52 @@ class Pause:
         finally:
             took = self._clock() - started
             self._next = self._clock() + min(REST * took, MOST_REST_SECONDS)
+
+
+class Mark:
+    """Where scans of a queue for ready messages begin.
+
+    A message that is taken leaves a dead entry at the front of an index until vacuum removes it. A transaction that is
+    held open keeps vacuum from that, and every scan from the front reads more and more of them. So a node remembers
+    when the first message of the last scan had become ready, and begins the next a little before that.
+
+    A message that has been ready for longer is rare: another node had it locked and rolled back, or has a slow clock.
+    The next scan from the front finds it. One is made when a scan from the mark finds nothing, and in any case now and
+    then.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._pause = Pause(clock)
+        self._ready_at = 0
+        """0 where nothing was found."""
+
+    async def scan(self, ready_since: Callable[[int], Awaitable[Found]]) -> Found:
+        """What is ready, of which `ready_since` gives that since an instant; nothing only if there is nothing."""
+        found = Found([], [])
+        if self._ready_at and not self._pause.is_over:
+            found = await ready_since(self._ready_at - MARGIN_MS)
+        if not found.packs and not found.singles:
+            with self._pause.scanning():
+                found = await ready_since(0)
+        firsts = [rows[0].due_at for rows in (found.packs, found.singles) if rows]
+        self._ready_at = min(firsts, default=0)
+        return found
+
+
+class Marks:
+    """Those of one node, by the keys of their queues."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._marks: dict[int, Mark] = {}
+
+    def of(self, key: int) -> Mark:
+        mark = self._marks.get(key)
+        if mark is None:
+            if len(self._marks) >= MOST_MARKS:
+                self._marks.clear()  # the next scan of each queue begins at the front
+            mark = self._marks[key] = Mark(self._clock)
+        return mark
 
 
 class Watch:

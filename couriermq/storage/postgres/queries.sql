@@ -1,9 +1,9 @@
 -- name: ready_packs
-SELECT {pack} FROM ready_packs(%s::int, %s::bigint, %s::bigint);
+SELECT {pack} FROM ready_packs(%s::int, %s::bigint, %s::bigint, %s::bigint);
 
 -- name: ready_singles
 -- Longest ready first.
-SELECT {single} FROM message WHERE queue = %s AND state = 1 AND due_at <= %s ORDER BY due_at, seq LIMIT %s;
+SELECT {single} FROM message WHERE queue = %s AND state = 1 AND due_at BETWEEN %s AND %s ORDER BY due_at, seq LIMIT %s;
 
 -- name: named_packs
 -- The packs that hold these seqs, if any does.
