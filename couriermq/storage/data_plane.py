@@ -22,7 +22,7 @@ from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Lease, Message, Page, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
 from couriermq.storage.base import Directory, Filter, Moved, Parcel
-from couriermq.storage.group_commit import ACK, LATER, RECEIVE, SEND, Collector, Joint, Work
+from couriermq.storage.group_commit import ACK, LATER, RECEIVE, SENDS, Collector, Joint, Work
 
 
 class DataPlane:
@@ -62,7 +62,7 @@ class DataPlane:
         size = sum([len(parcel.draft.body) for parcel in parcels])
         order = SendOrder(parcels, now, principal, events)
         outcomes: list[Sent | CourierError] = await self._commit.submit(
-            Joint((SEND, 0), self._send, order, len(parcels), size)
+            Joint(SENDS, self._send, order, len(parcels), size)
         )
         return outcomes
 

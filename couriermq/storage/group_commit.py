@@ -38,12 +38,10 @@ Work = Callable[[Unit], Any]
 SEND = "send"
 """The first part of the key of orders that send."""
 RECEIVE, ACK, TIME = "receive", "ack", "time"
-"""The same of orders that receive, that only ack, and that apply time. Of these only one batch is about a queue at a
-time: those that wait meanwhile share the next one, where two batches side by side stay small for as long as the same
-callers come back to each."""
+"""The same of orders that receive, that only ack, and that apply time."""
 CATALOG = "catalog"
 """The same of changes of the control plane, which come last: they lock what everybody needs."""
-APART = ("apart", 0)
+APART, SENDS = ("apart", 0), (SEND, 0)
 RANKS = {SEND: 0, TIME: 1, RECEIVE: 3, CATALOG: 4}
 CLOSING = "the store is closing"
 
@@ -127,6 +125,11 @@ def rank(order: Order) -> int:
 
 def _rank(key: tuple[str, int]) -> int:
     return RANKS.get(key[0], 2)
+
+
+def _most_of(count: int) -> int:
+    """How many callers a commit waits for, of those that are known: the requests of the others are read meanwhile."""
+    return count * 3 // 4
 
 
 class Committing(Protocol):
@@ -285,8 +288,7 @@ class GroupCommit(Collector):
         if self.failure is None:
             self._engine.synced()
         self._answer(results)
-        # The requests of the others are read while these are synced. With half of them instead, there are more commits.
-        self._enough = (len(results) + len(self._pending)) * 3 // 4
+        self._enough = _most_of(len(results) + len(self._pending))
         if self._pending:
             asyncio.get_running_loop().call_soon(self._gather)
         else:
@@ -299,7 +301,7 @@ def _excluding(order: Order) -> tuple[str, int] | None:
     """What is in one batch at a time."""
     if isinstance(order, Apart):
         return APART
-    if not isinstance(order, Joint) or order.key[0] == SEND:
+    if not isinstance(order, Joint):
         return None
     return (RECEIVE, order.key[1]) if order.key[0] in (ACK, TIME) else order.key
 
@@ -307,8 +309,10 @@ def _excluding(order: Order) -> tuple[str, int] | None:
 class ConcurrentCommit(Collector):
     """Several committers, each of which carries out a batch at a time.
 
-    What is decided jointly, but for sends, is in one batch at a time: a second one would wait for its rows, or pass
-    over messages that the first has locked and leaves.
+    Sends are in one batch at a time, and so is what receives from a queue, acks there or lets time pass: those that
+    come meanwhile share the next one, where two batches side by side stay small for as long as the same callers come
+    back to each. A second batch about a queue would also wait for rows, or pass over messages, that the first has
+    locked. Only an order that is alone in its batch keeps no send waiting.
     """
 
     def __init__(self, committers: Sequence[AsyncCommitting]) -> None:
@@ -363,6 +367,8 @@ class ConcurrentCommit(Collector):
                 left += self._pending[index + 1 :]
                 break
         self._pending = left
+        if len(batch) == 1:
+            keys.discard(SENDS)
         return batch, keys
 
     async def _run(self, committer: AsyncCommitting, batch: list[Waiting]) -> None:
@@ -380,7 +386,7 @@ class ConcurrentCommit(Collector):
         finally:
             self.metrics.sync_seconds.observe(perf_counter() - started)
             self._observe(len(results))
-            self._enough = (len(results) + len(self._pending)) // 2
+            self._enough = _most_of(len(results) + len(self._pending))
             self._answer(results)
 
     def _ended(self, task: asyncio.Task[None], committer: AsyncCommitting) -> None:

@@ -39,7 +39,7 @@ from couriermq.storage.base import (
 from couriermq.storage.claims import Claims
 from couriermq.storage.contents import Damaged
 from couriermq.storage.data_plane import DataPlane
-from couriermq.storage.group_commit import SEND, TIME, ConcurrentCommit, Joint, Work
+from couriermq.storage.group_commit import SENDS, TIME, ConcurrentCommit, Joint, Work
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.postgres import care
 from couriermq.storage.postgres.connection import Connection, Pool, Rows, Step, ask, connect, migrate, numbers, space_of
@@ -262,7 +262,7 @@ class PostgresStore(DataPlane, Claims, Stages):
         order = SendOrder(parcels, now, principal, events)
         routed = (self._node.catalog_version, order)
         sent: list[Sent | CourierError] = await self._commit.submit(
-            Joint((SEND, 0), self._send_routed, routed, len(parcels), size, ordered_keys(p.queue for p in parcels))
+            Joint(SENDS, self._send_routed, routed, len(parcels), size, ordered_keys(p.queue for p in parcels))
         )
         return sent
 
