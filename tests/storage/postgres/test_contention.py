@@ -242,4 +242,4 @@ async def test_a_look_leaves_statements_prepared(url: str) -> None:
         await one.send("orders")
         await one.browse("orders")
         async with postgres(one)._pool.taken() as connection:
-            assert len(connection._prepared._names) > 0
+            assert len(connection.statements) > 0
