@@ -33,6 +33,9 @@ class NodeSignals:
         self._arrivals.ready(queue_key, count)
         self._deliveries.ready(queue_key, count)
 
+    def waiting_count(self, queue_key: int) -> int:
+        return self._arrivals.waiting_count(queue_key)
+
     def failed(self, reason: str) -> None:
         if not self.failing.done():
             self.failing.set_result(reason)

@@ -108,6 +108,9 @@ class _Nobody:
 
     def ready(self, queue_key: int, count: int) -> None: ...
 
+    def waiting_count(self, queue_key: int) -> int:
+        return 0
+
     def journaled(self) -> None: ...
 
     def due(self, at: int) -> None: ...

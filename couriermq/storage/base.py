@@ -63,6 +63,9 @@ class Signals(Protocol):
     def ready(self, queue_key: int, count: int) -> None:
         """`count` messages of the queue have just become ready."""
 
+    def waiting_count(self, queue_key: int) -> int:
+        """How many receivers wait at this node for what becomes ready in the queue."""
+
     def journaled(self) -> None:
         """The journal has grown; commits of other nodes may go unannounced."""
 

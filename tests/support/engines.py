@@ -141,6 +141,9 @@ class Rig:
     def ready(self, queue_key: int, count: int) -> None:
         self.arrivals.ready(queue_key, count)
 
+    def waiting_count(self, queue_key: int) -> int:
+        return self.arrivals.waiting_count(queue_key)
+
     def journaled(self) -> None:
         self.followers.journaled()
 

@@ -66,11 +66,13 @@ class Transaction:
         self._connection = connection
         self._begin = begin
         self.is_open = False
+        self.has_written = False
         self.unwritten: Callable[[], list[Step]] = list
         """Gives the steps that write what later questions must see."""
 
     async def ask(self, steps: Sequence[Step]) -> list[Rows]:
         before = self.unwritten()
+        self.has_written = self.has_written or bool(before)
         if not self.is_open:
             before = [self._begin, *before]
             self.is_open = True
@@ -151,6 +153,7 @@ class Committer:
 
         transaction.unwritten = unwritten
         known = node.catalog_version  # decide with one version, even if the node hears of a newer one meanwhile
+        owed = node.owed()
         try:
             results: list[object] = await self._decide(connection, unit, facts, decide_all(unit, orders, turn))
             unit.finish()
@@ -162,6 +165,8 @@ class Committer:
             for key in unit.touched:
                 node.due(key, 0)  # what time was to do may not have happened
             raise
+        for key in facts.emptied - left.keys():
+            node.taken(key, owed.get(key, 0))
         for start, content in facts.contents.items():
             node.cache.put(start, content)
         return results
@@ -190,23 +195,26 @@ class Committer:
 
         `known` is the version of the catalog that the unit was decided with.
         """
-        node, tallies = self._node, unit.changed_tallies()
-        if not (tallies or not unit.changes.is_empty or unit.next_offset != self._next_offset or transaction.is_open):
-            return
+        node = self._node
         told = {key: unit.ready.get(key, 0) + left.get(key, 0) for key in unit.ready.keys() | left.keys()}
+        if not (self._has_changes(unit) or transaction.has_written):
+            if transaction.is_open:
+                await ask(connection, [COMMIT])
+                self._keep(unit, told)
+            return
         changes_catalog = any(name == CHANGE_CATALOG for name, _ in unit.changes.orders)
         known += changes_catalog
-        owed = node.owed(told)
-        notice = node.notice(told, catalog=changes_catalog)
+        urgent = {key: count for key, count in told.items() if key in left or node.is_urgent(key, count)}
+        owed = node.owed(urgent)
+        notice = node.notice(urgent, catalog=changes_catalog)
         used = unit.next_seq and node.seqs.ahead(sum(row.count for row in unit.changes.journal if row.first_seq))
         steps = final(
             unit, lane=self._lane, space=node.space, known=known, channel=node.channel, notice=notice,
             wanted=used,
         )  # fmt: skip
-        count = len(steps)
         if transaction.is_open:
             steps = [*steps, COMMIT]
-        elif count > 1:
+        elif len(steps) > 1:
             steps = [BEGIN, *steps, COMMIT]
         try:
             answers = await ask(connection, steps)
@@ -217,7 +225,10 @@ class Committer:
         if used:
             ((first,),) = next(rows for rows in reversed(answers) if rows)
             node.seqs.add(first, used)
-        self._keep(unit, {} if notice is not None else told)
+        self._keep(unit, told if notice is None else {key: n for key, n in told.items() if key not in urgent})
+
+    def _has_changes(self, unit: Unit) -> bool:
+        return bool(unit.changed_tallies()) or not unit.changes.is_empty or unit.next_offset != self._next_offset
 
     def _keep(self, unit: Unit, untold: dict[int, int]) -> None:
         """The unit has been committed."""

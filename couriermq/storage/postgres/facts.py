@@ -80,6 +80,8 @@ class Facts:
         """By their starts, journal rows that this transaction adds."""
         self.offered: dict[int, Found] = {}
         """By queue, what was found ready; others pass it over until this transaction ends."""
+        self.emptied: set[int] = set()
+        """Queues of which that was all."""
 
     async def load(self, need: Any) -> Any:
         special = _SPECIAL.get(type(need))
@@ -100,6 +102,8 @@ class Facts:
         else:
             found = await self._marks.of(need.queue).scan(scan)
         self.offered[need.queue] = found
+        if sum(pack.remaining for pack in found.packs) + len(found.singles) < need.limit:
+            self.emptied.add(need.queue)
         return Found(list(found.packs), list(found.singles))
 
     async def _ready_since(self, need: needs.Ready, since: int) -> Found:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 import psycopg
@@ -96,9 +97,20 @@ class Node:
         self._owe(ready)
         return self._take_notice(catalog=catalog)
 
-    def owed(self, ready: Mapping[int, int]) -> dict[int, int]:
+    def owed(self, ready: Mapping[int, int] = MappingProxyType({})) -> dict[int, int]:
         """All that the next notice tells."""
         return {key: self._owed.get(key, 0) + ready.get(key, 0) for key in self._owed.keys() | ready.keys()}
+
+    def is_urgent(self, key: int, count: int) -> bool:
+        """Whether the other nodes are to hear with the commit that so much has become ready. Where enough receivers
+        wait at this node, these have it first; `taken` then spares the others a look in vain."""
+        return self.signals.waiting_count(key) < count
+
+    def taken(self, key: int, count: int) -> None:
+        """All of the queue has been taken by this node: of so much the others need not hear any more."""
+        left = self._owed.pop(key, 0) - count
+        if left > 0:
+            self._owed[key] = left
 
     def _may_tell(self) -> bool:
         return asyncio.get_running_loop().time() >= self._told_at + NOTICE_SECONDS

@@ -143,6 +143,9 @@ class ShardSignals:
         else:
             self._signals.ready(queue_key, count)
 
+    def waiting_count(self, queue_key: int) -> int:
+        return self._signals.waiting_count(queue_key)
+
     def journaled(self) -> None:
         self._signals.journaled()
 
