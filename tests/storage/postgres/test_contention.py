@@ -243,3 +243,58 @@ async def test_a_look_leaves_statements_prepared(url: str) -> None:
         await one.browse("orders")
         async with postgres(one)._pool.taken() as connection:
             assert len(connection.statements) > 0
+
+
+# -- who hears of what is ready ---------------------------------------------------------------------------------
+
+
+async def waits(rig: Rig, **order: Any) -> asyncio.Task[Any]:
+    """A receiver that has found nothing and waits."""
+    key = rig.queue("orders").key
+    receiver = asyncio.create_task(rig.receive("orders", wait_ms=60_000, **order))
+    await eventually(lambda: rig.waiting_count(key))
+    return receiver
+
+
+async def test_other_nodes_are_not_woken_by_what_a_receiver_of_this_node_takes(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes(url, 2) as (one, two):
+        await one.create("orders")
+        await two.store.catch_up()
+        here, there = await waits(one, limit=10), await waits(two, limit=10)
+        monkeypatch.setattr(notifications, "NOTICE_SECONDS", 60.0)  # until somebody else is told
+        await one.send("orders")
+        assert len(await here) == 1
+        await eventually(lambda: not postgres(one)._node.owed())
+        monkeypatch.undo()
+        monkeypatch.setattr(notifications, "POLL_TICKS", 10**9)
+        await one.send("orders")  # nobody waits here any more
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert len(await there) == 1
+
+
+async def test_other_nodes_hear_of_what_no_receiver_of_this_node_has_come_for(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes(url, 2) as (one, two):
+        await one.create("orders")
+        await two.store.catch_up()
+        monkeypatch.setattr(notifications, "POLL_TICKS", 10**9)
+        monkeypatch.setattr(one, "waiting_count", lambda key: 1)  # it goes away before it is called
+        there = await waits(two, limit=10)
+        await one.send("orders")
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert len(await there) == 1
+
+
+async def test_what_a_receiver_of_this_node_leaves_is_told_to_others(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with nodes(url, 2) as (one, two):
+        await one.create("orders")
+        await two.store.catch_up()
+        monkeypatch.setattr(notifications, "POLL_TICKS", 10**9)
+        here, there = await waits(one, limit=1), await waits(two, limit=10)
+        monkeypatch.setattr(one, "waiting_count", lambda key: 2)
+        await one.send_all("orders", [Draft(body=b"x")] * 2)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert [len(await here), len(await there)] == [1, 1]
