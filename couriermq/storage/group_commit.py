@@ -306,13 +306,18 @@ def _excluding(order: Order) -> tuple[str, int] | None:
     return (RECEIVE, order.key[1]) if order.key[0] in (ACK, TIME) else order.key
 
 
+def _is_plain_send(order: Order) -> bool:
+    """One that does not wait for anybody's lock."""
+    return isinstance(order, Joint) and order.key == SENDS and not order.in_order
+
+
 class ConcurrentCommit(Collector):
     """Several committers, each of which carries out a batch at a time.
 
     Sends are in one batch at a time, and so is what receives from a queue, acks there or lets time pass: those that
     come meanwhile share the next one, where two batches side by side stay small for as long as the same callers come
     back to each. A second batch about a queue would also wait for rows, or pass over messages, that the first has
-    locked. Only an order that is alone in its batch keeps no send waiting.
+    locked. Sends go on beside a batch of a single one, and beside one that may have to wait for a lock.
     """
 
     def __init__(self, committers: Sequence[AsyncCommitting]) -> None:
@@ -367,7 +372,7 @@ class ConcurrentCommit(Collector):
                 left += self._pending[index + 1 :]
                 break
         self._pending = left
-        if len(batch) == 1:
+        if len(batch) == 1 or not all(_is_plain_send(order) for order, _ in batch):
             keys.discard(SENDS)
         return batch, keys
 

@@ -246,6 +246,10 @@ class Found(msgspec.Struct, gc=False):
     packs: list[Pack]
     singles: list[Single]
 
+    @property
+    def count(self) -> int:
+        return sum([pack.remaining for pack in self.packs]) + len(self.singles)
+
 
 class StagedChunk(msgspec.Struct, frozen=True, gc=False):
     """Messages that wait for their publication."""

@@ -173,13 +173,13 @@ def _exchange(connection: Connection, calls: Sequence[Call]) -> PQGen[list[PGres
     session may be silent in its transaction only after a sync that nothing follows, such as psycopg's flush request.
     """
     pgconn = connection.pgconn
+    results: list[PGresult] = []
+    failure: psycopg.Error | None = None
     pgconn.enter_pipeline_mode()
     try:
         asked = [sql for call in calls for sql in _send(connection, *call)]
         pgconn.pipeline_sync()
         yield from send(pgconn)
-        results: list[PGresult] = []
-        failure: psycopg.Error | None = None
         for prepared in asked:
             (result,) = yield from fetch_many(pgconn)
             if result.status in FAILED:
@@ -188,8 +188,10 @@ def _exchange(connection: Connection, calls: Sequence[Call]) -> PQGen[list[PGres
                     failure = error_from_result(result, encoding=ENCODING)
             elif not prepared:
                 results.append(result)
-        if failure is None or connection.pgconn.status == ConnStatus.OK:
-            yield from fetch_many(pgconn)  # the sync
+        yield from fetch_many(pgconn)  # the sync
+    except psycopg.OperationalError:
+        if failure is None:  # else the server has said why it ends the session
+            raise
     finally:
         if pgconn.status == ConnStatus.OK:
             pgconn.exit_pipeline_mode()

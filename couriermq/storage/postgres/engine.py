@@ -13,6 +13,7 @@ from couriermq.core.errors import CourierError, Unavailable
 from couriermq.core.jumps import skip
 from couriermq.core.lanes import first_lane, first_of_lane
 from couriermq.core.lifecycle.needs import Seqs
+from couriermq.core.lifecycle.rows import Pack
 from couriermq.core.lifecycle.tally import Tally
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import State
@@ -66,13 +67,11 @@ class Transaction:
         self._connection = connection
         self._begin = begin
         self.is_open = False
-        self.has_written = False
         self.unwritten: Callable[[], list[Step]] = list
         """Gives the steps that write what later questions must see."""
 
     async def ask(self, steps: Sequence[Step]) -> list[Rows]:
         before = self.unwritten()
-        self.has_written = self.has_written or bool(before)
         if not self.is_open:
             before = [self._begin, *before]
             self.is_open = True
@@ -153,20 +152,20 @@ class Committer:
 
         transaction.unwritten = unwritten
         known = node.catalog_version  # decide with one version, even if the node hears of a newer one meanwhile
-        owed = node.owed()
+        owed = node.owed_now()
         try:
             results: list[object] = await self._decide(connection, unit, facts, decide_all(unit, orders, turn))
             unit.finish()
             self._take_contents(unit, facts)
             _note_left(unit, left)
-            _note_offered(facts, left)
+            _note_passed_over(facts, left)
             await self._finish(connection, unit, transaction, left, known)
         except BaseException:
             for key in unit.touched:
                 node.due(key, 0)  # what time was to do may not have happened
             raise
         for key in facts.emptied - left.keys():
-            node.taken(key, owed.get(key, 0))
+            node.taken(key, owed)
         for start, content in facts.contents.items():
             node.cache.put(start, content)
         return results
@@ -195,13 +194,10 @@ class Committer:
 
         `known` is the version of the catalog that the unit was decided with.
         """
-        node = self._node
-        told = {key: unit.ready.get(key, 0) + left.get(key, 0) for key in unit.ready.keys() | left.keys()}
-        if not (self._has_changes(unit) or transaction.has_written):
-            if transaction.is_open:
-                await ask(connection, [COMMIT])
-                self._keep(unit, told)
+        node, tallies = self._node, unit.changed_tallies()
+        if not (tallies or not unit.changes.is_empty or unit.next_offset != self._next_offset or transaction.is_open):
             return
+        told = {key: unit.ready.get(key, 0) + left.get(key, 0) for key in unit.ready.keys() | left.keys()}
         changes_catalog = any(name == CHANGE_CATALOG for name, _ in unit.changes.orders)
         known += changes_catalog
         urgent = {key: count for key, count in told.items() if key in left or node.is_urgent(key, count)}
@@ -226,9 +222,6 @@ class Committer:
             ((first,),) = next(rows for rows in reversed(answers) if rows)
             node.seqs.add(first, used)
         self._keep(unit, told if notice is None else {key: n for key, n in told.items() if key not in urgent})
-
-    def _has_changes(self, unit: Unit) -> bool:
-        return bool(unit.changed_tallies()) or not unit.changes.is_empty or unit.next_offset != self._next_offset
 
     def _keep(self, unit: Unit, untold: dict[int, int]) -> None:
         """The unit has been committed."""
@@ -357,10 +350,10 @@ def _note_left(unit: Unit, left: dict[int, int]) -> None:
             left[pack.queue] = pack.remaining
 
 
-def _note_offered(facts: Facts, left: dict[int, int]) -> None:
-    """The same of all that was found ready and that nobody has taken."""
-    for queue, found in facts.offered.items():
-        count = sum(pack.remaining for pack in found.packs if pack.state == State.READY)
-        count += sum(single.state == State.READY for single in found.singles)
+def _note_passed_over(facts: Facts, left: dict[int, int]) -> None:
+    """The same of all else that was ready, was locked and still is ready."""
+    for queue, rows in facts.ready_rows.items():
+        still = {id(row): row for row in rows if row.state == State.READY}
+        count = sum(row.remaining if isinstance(row, Pack) else 1 for row in still.values())
         if count:
             left[queue] = max(count, left.get(queue, 0))

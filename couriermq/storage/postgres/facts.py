@@ -12,7 +12,7 @@ from couriermq.core.lifecycle.members import holder
 from couriermq.core.lifecycle.needs import Found
 from couriermq.core.lifecycle.rows import ROW_EVENTS, Content, Contents, Pack, Single
 from couriermq.core.lifecycle.tally import NEVER, Figures
-from couriermq.core.model import Counters, Job, Publication
+from couriermq.core.model import Counters, Job, Publication, State
 from couriermq.storage.contents import Cache, checked_body, content_of, is_intact, kept
 from couriermq.storage.postgres.connection import Rows, Step, blobs, numbers
 from couriermq.storage.queries import load_queries
@@ -78,17 +78,27 @@ class Facts:
         self._locked: set[int] = set()
         self.contents: dict[int, Content] = {}
         """By their starts, journal rows that this transaction adds."""
-        self.offered: dict[int, Found] = {}
-        """By queue, what was found ready; others pass it over until this transaction ends."""
+        self.ready_rows: dict[int, list[Pack | Single]] = {}
+        """By queue, what was ready when it was locked; receivers pass it over until this transaction ends."""
         self.emptied: set[int] = set()
-        """Queues of which that was all."""
+        """Queues of which no more was ready."""
 
     async def load(self, need: Any) -> Any:
         special = _SPECIAL.get(type(need))
         if special is not None:
-            return await special(self, need)
-        steps, build = self.plan(need)
-        return build(await self._ask(steps))
+            answer = await special(self, need)
+        else:
+            steps, build = self.plan(need)
+            answer = build(await self._ask(steps))
+        if self._locks and type(answer) is Found:
+            self._note_ready(answer)
+        return answer
+
+    def _note_ready(self, found: Found) -> None:
+        rows: list[Pack | Single] = [*found.packs, *found.singles]
+        for row in rows:
+            if row.state == State.READY:
+                self.ready_rows.setdefault(row.queue, []).append(row)
 
     def plan(self, need: Any) -> Plan:
         return _PLANS[type(need)](self, need)
@@ -98,13 +108,11 @@ class Facts:
     async def ready(self, need: needs.Ready) -> Found:
         scan = partial(self._ready_since, need)
         if self._marks is None or need.by is not None:
-            found = await scan(0)
-        else:
-            found = await self._marks.of(need.queue).scan(scan)
-        self.offered[need.queue] = found
-        if sum(pack.remaining for pack in found.packs) + len(found.singles) < need.limit:
+            return await scan(0)
+        found = await self._marks.of(need.queue).scan(scan, need.limit)
+        if found.count < need.limit:
             self.emptied.add(need.queue)
-        return Found(list(found.packs), list(found.singles))
+        return found
 
     async def _ready_since(self, need: needs.Ready, since: int) -> Found:
         where = (need.queue, since, NEVER if need.by is None else need.by, need.limit)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 import psycopg
@@ -50,6 +50,13 @@ class Notice(msgspec.Struct, array_like=True, frozen=True):
     """Whether the control plane has changed."""
 
 
+class Owed(NamedTuple):
+    """What the other nodes had not heard of at some instant."""
+
+    notice_count: int
+    counts: dict[int, int]
+
+
 class Node:
     """What the connections of a node share."""
 
@@ -75,6 +82,8 @@ class Node:
         self.refresh: Callable[[], Awaitable[None]]
         self.tell: Callable[[Step], Awaitable[object]]
         self._owed: dict[int, int] = {}
+        """Queues, and how many of their messages the other nodes have not heard of."""
+        self._notice_count = 0
         self._told_at = 0.0
         self._telling: asyncio.Task[None] | None = None
         self._is_closing = False
@@ -97,7 +106,7 @@ class Node:
         self._owe(ready)
         return self._take_notice(catalog=catalog)
 
-    def owed(self, ready: Mapping[int, int] = MappingProxyType({})) -> dict[int, int]:
+    def owed(self, ready: Mapping[int, int]) -> dict[int, int]:
         """All that the next notice tells."""
         return {key: self._owed.get(key, 0) + ready.get(key, 0) for key in self._owed.keys() | ready.keys()}
 
@@ -106,11 +115,15 @@ class Node:
         wait at this node, these have it first; `taken` then spares the others a look in vain."""
         return self.signals.waiting_count(key) < count
 
-    def taken(self, key: int, count: int) -> None:
-        """All of the queue has been taken by this node: of so much the others need not hear any more."""
-        left = self._owed.pop(key, 0) - count
-        if left > 0:
-            self._owed[key] = left
+    def owed_now(self) -> Owed:
+        return Owed(self._notice_count, self._owed.copy())
+
+    def taken(self, key: int, owed: Owed) -> None:
+        """All that was owed to the others of a queue then has been taken by this node: they need not hear of it."""
+        if key in self._owed and owed.notice_count == self._notice_count:
+            self._owed[key] -= owed.counts.get(key, 0)
+            if not self._owed[key]:
+                del self._owed[key]
 
     def _may_tell(self) -> bool:
         return asyncio.get_running_loop().time() >= self._told_at + NOTICE_SECONDS
@@ -121,6 +134,7 @@ class Node:
 
     def _take_notice(self, *, catalog: bool = False) -> str:
         self._told_at = asyncio.get_running_loop().time()
+        self._notice_count += 1
         owed, self._owed = self._owed, {}
         payload = msgspec.json.encode(Notice(self.name, list(owed.items()), catalog))
         if len(payload) > NOTICE_BYTES:
@@ -238,8 +252,8 @@ class Mark:
     when the first message of the last scan had become ready, and begins the next a little before that.
 
     A message that has been ready for longer is rare: another node had it locked and rolled back, or has a slow clock.
-    The next scan from the front finds it. One is made when a scan from the mark finds nothing, and in any case now and
-    then.
+    The next scan from the front finds it. One is made when a scan from the mark finds less than is wanted, and in any
+    case now and then.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -247,12 +261,12 @@ class Mark:
         self._ready_at = 0
         """0 where nothing was found."""
 
-    async def scan(self, ready_since: Callable[[int], Awaitable[Found]]) -> Found:
-        """What is ready, of which `ready_since` gives that since an instant; nothing only if there is nothing."""
+    async def scan(self, ready_since: Callable[[int], Awaitable[Found]], wanted: int) -> Found:
+        """What is ready; less than is wanted only if that is all. `ready_since` gives what is so since an instant."""
         found = Found([], [])
         if self._ready_at and not self._pause.is_over:
             found = await ready_since(self._ready_at - MARGIN_MS)
-        if not found.packs and not found.singles:
+        if found.count < wanted:
             with self._pause.scanning():
                 found = await ready_since(0)
         firsts = [rows[0].due_at for rows in (found.packs, found.singles) if rows]

@@ -79,9 +79,18 @@ async def test_an_error_is_raised_and_what_follows_it_is_not_done(session: Conne
     assert await ask(session, [("SELECT 'never prepared'", ())]) == [[("never prepared",)]]
 
 
-async def test_a_session_that_was_ended_is_closed(session: Connection) -> None:
-    with pytest.raises(psycopg.OperationalError):
-        await ask(session, [("SELECT pg_terminate_backend(pg_backend_pid())", ()), ONE])
+@pytest.mark.parametrize("others", [[], [ONE, ONE]])
+async def test_a_session_that_was_ended_is_closed(session: Connection, others: list[Step]) -> None:
+    with pytest.raises(psycopg.errors.AdminShutdown):
+        await ask(session, [("SELECT pg_terminate_backend(pg_backend_pid())", ()), *others])
+    assert session.closed
+
+
+async def test_why_a_silent_session_was_ended_is_told(session: Connection) -> None:
+    await ask(session, [("SET idle_in_transaction_session_timeout = '100ms'", ()), ("BEGIN", ())])
+    await asyncio.sleep(0.3)
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        await ask(session, [ONE, ("COMMIT", ())])
     assert session.closed
 
 

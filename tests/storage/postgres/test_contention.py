@@ -266,7 +266,7 @@ async def test_other_nodes_are_not_woken_by_what_a_receiver_of_this_node_takes(
         monkeypatch.setattr(notifications, "NOTICE_SECONDS", 60.0)  # until somebody else is told
         await one.send("orders")
         assert len(await here) == 1
-        await eventually(lambda: not postgres(one)._node.owed())
+        await eventually(lambda: not postgres(one)._node.owed_now().counts)
         monkeypatch.undo()
         monkeypatch.setattr(notifications, "POLL_TICKS", 10**9)
         await one.send("orders")  # nobody waits here any more
@@ -298,3 +298,31 @@ async def test_what_a_receiver_of_this_node_leaves_is_told_to_others(url: str, m
         await one.send_all("orders", [Draft(body=b"x")] * 2)
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert [len(await here), len(await there)] == [1, 1]
+
+
+async def test_what_became_ready_after_a_notice_is_still_owed_when_the_earlier_has_been_taken(url: str) -> None:
+    async with nodes(url, 1) as (one,):
+        node = postgres(one)._node
+        node._owe({1: 5})
+        before = node.owed_now()
+        node._take_notice()
+        node._owe({1: 3})
+        node.taken(1, before)
+        assert node.owed_now().counts == {1: 3}
+        node.taken(1, node.owed_now())
+        assert node.owed_now().counts == {}
+
+
+async def test_a_claim_of_what_was_ready_by_an_instant_takes_nothing_from_what_is_owed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes(url, 2) as (one, _):
+        queue = await one.create("orders")
+        monkeypatch.setattr(notifications, "NOTICE_SECONDS", 3_600.0)
+        job = await one.claims.open(queue, "spark")
+        await one.send("orders")
+        owed = postgres(one)._node.owed_now().counts
+        assert owed == {queue.key: 1}
+        await one.claims.claim(queue, "spark", 1, epoch=job.epoch, limit=10, principal=WHO)
+        assert postgres(one)._node.owed_now().counts == owed
+        monkeypatch.undo()

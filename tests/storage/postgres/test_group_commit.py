@@ -66,6 +66,14 @@ async def test_a_send_that_is_alone_keeps_no_other_waiting() -> None:
     await shop.end()
 
 
+async def test_sends_go_on_beside_a_batch_that_may_wait_for_a_lock() -> None:
+    shop = Shop()
+    await shop.order(((RECEIVE, 1), "receive"), (SENDS, "a"))
+    await shop.order((SENDS, "b"), (SENDS, "c"))
+    assert shop.batches == [["receive", "a"], ["b", "c"]]
+    await shop.end()
+
+
 async def test_sends_do_not_wait_for_receives_nor_receives_for_those_of_another_queue() -> None:
     shop = Shop()
     await shop.order(((RECEIVE, 1), "receive"), ((RECEIVE, 1), "receive too"))

@@ -39,30 +39,30 @@ class Line:
 async def test_a_scan_begins_a_little_before_what_the_last_one_found() -> None:
     line = Line(10_000, 20_000)
     mark = Mark(line.clock)
-    assert (await mark.scan(line.since)).packs == line.packs
+    assert (await mark.scan(line.since, 2)).packs == line.packs
     del line.packs[0]
-    await mark.scan(line.since)
-    await mark.scan(line.since)
+    await mark.scan(line.since, 1)
+    await mark.scan(line.since, 1)
     assert line.scans == [0, 10_000 - MARGIN_MS, 20_000 - MARGIN_MS]
 
 
-async def test_a_scan_that_finds_nothing_is_made_again_from_the_front() -> None:
+async def test_a_scan_that_finds_less_than_is_wanted_is_made_again_from_the_front() -> None:
     line = Line(20_000)
     mark = Mark(line.clock)
-    await mark.scan(line.since)
-    line.packs = [pack(10_000)]
-    assert (await mark.scan(line.since)).packs == line.packs
+    await mark.scan(line.since, 1)
+    line.packs = [pack(10_000), pack(20_000)]
+    assert (await mark.scan(line.since, 2)).packs == line.packs
     assert line.scans == [0, 20_000 - MARGIN_MS, 0]
 
 
 async def test_an_empty_queue_is_scanned_once() -> None:
     line = Line(20_000)
     mark = Mark(line.clock)
-    await mark.scan(line.since)
+    await mark.scan(line.since, 1)
     line.packs = []
-    await mark.scan(line.since)
+    await mark.scan(line.since, 1)
     line.scans.clear()
-    await mark.scan(line.since)
+    await mark.scan(line.since, 1)
     assert line.scans == [0]
 
 
@@ -70,7 +70,7 @@ async def test_scans_from_the_front_take_a_twentieth_of_the_time() -> None:
     line = Line(10_000, 20_000)
     mark = Mark(line.clock)
     for _ in range(210):
-        await mark.scan(line.since)
+        await mark.scan(line.since, 1)
     assert line.scans.count(0) == 10
 
 
