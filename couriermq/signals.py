@@ -33,8 +33,8 @@ class NodeSignals:
         self._arrivals.ready(queue_key, count)
         self._deliveries.ready(queue_key, count)
 
-    def waiting_count(self, queue_key: int) -> int:
-        return self._arrivals.waiting_count(queue_key)
+    def is_awaited(self, queue_key: int, count: int) -> bool:
+        return self._arrivals.is_awaited(queue_key, count)
 
     def failed(self, reason: str) -> None:
         if not self.failing.done():

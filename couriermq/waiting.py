@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 from couriermq.clock import Clock
 
@@ -38,6 +39,11 @@ class Arrivals:
                 count -= 1
                 called += 1
         self._seen[queue_key] = arrived, called
+
+    def is_awaited(self, queue_key: int, count: int) -> bool:
+        """Whether so many receivers wait; those who do are counted only up to there."""
+        waiters = self._waiters.get(queue_key, ())
+        return len(waiters) >= count and sum(not future.done() for future in islice(waiters, count)) == count
 
     def waiting_count(self, queue_key: int) -> int:
         """Receivers that wait at this node."""

@@ -108,8 +108,8 @@ class _Nobody:
 
     def ready(self, queue_key: int, count: int) -> None: ...
 
-    def waiting_count(self, queue_key: int) -> int:
-        return 0
+    def is_awaited(self, queue_key: int, count: int) -> bool:
+        return False
 
     def journaled(self) -> None: ...
 

@@ -63,8 +63,8 @@ class Signals(Protocol):
     def ready(self, queue_key: int, count: int) -> None:
         """`count` messages of the queue have just become ready."""
 
-    def waiting_count(self, queue_key: int) -> int:
-        """How many receivers wait at this node for what becomes ready in the queue."""
+    def is_awaited(self, queue_key: int, count: int) -> bool:
+        """Whether so many receivers wait at this node for what becomes ready in the queue."""
 
     def journaled(self) -> None:
         """The journal has grown; commits of other nodes may go unannounced."""
@@ -166,6 +166,8 @@ class ShardLog(Protocol):
     async def offset_keeping(self, size: int, lane: int) -> int: ...
 
     async def trim_events(self, *, before: int) -> int: ...
+
+    async def tidy(self) -> None: ...
 
     def holds(self, duty: str) -> bool: ...
 
@@ -375,6 +377,9 @@ class Store(Protocol):
 
     async def trim_events(self, *, before: int) -> int:
         """Forget events of a lane below `before`, as far as whole commits allow; returns its oldest offset left."""
+
+    async def tidy(self) -> None:
+        """Go on where the last trim stopped to look for bodies that nobody waits for; called now and then."""
 
     # -- care -------------------------------------------------------------------------------------------------
 

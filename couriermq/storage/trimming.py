@@ -7,6 +7,8 @@ STEP = 500
 LOOKS = 2
 """Steps through the retained rows for each step that trims: what a trim costs does not grow with what waits, and rows
 in which nothing waits any more are never more than those in which something does."""
+TIDIED = 10
+"""As how many steps that trim it counts when rows are looked at without a trim."""
 COPIED_BYTES = 256 * 1024
 """Bodies of one row that are copied out; a row in which more waits stays, as that of a large message."""
 
@@ -16,6 +18,11 @@ class Round:
 
     def __init__(self) -> None:
         self._after = -1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all rows have been looked at."""
+        return self._after == -1
 
     async def go_on(self, step: Callable[[int], Awaitable[tuple[int | None, int]]], *, trimmed: int) -> None:
         """After so many steps that trimmed; `step` looks at what is behind a row, and tells where it stopped, or None

@@ -86,6 +86,7 @@ class Timekeeper:
         self._next_trim_at = now + TICK_MS
         for journal in self._store.journals():
             await self._trim_journal(journal, now)
+            await journal.tidy()
 
     async def _trim_journal(self, journal: ShardLog, now: int) -> None:
         """Lanes share the bytes that a journal may have evenly."""

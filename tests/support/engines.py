@@ -141,8 +141,8 @@ class Rig:
     def ready(self, queue_key: int, count: int) -> None:
         self.arrivals.ready(queue_key, count)
 
-    def waiting_count(self, queue_key: int) -> int:
-        return self.arrivals.waiting_count(queue_key)
+    def is_awaited(self, queue_key: int, count: int) -> bool:
+        return self.arrivals.is_awaited(queue_key, count)
 
     def journaled(self) -> None:
         self.followers.journaled()

@@ -19,7 +19,7 @@ from couriermq.storage.contents import Damaged, Holes, is_intact
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.postgres.connection import Connection, Pool, Rows, Step, ask, blobs, numbers
 from couriermq.storage.postgres.facts import Facts, Q, to_packs, to_singles
-from couriermq.storage.trimming import STEP, Round, is_copied
+from couriermq.storage.trimming import STEP, TIDIED, Round, is_copied
 
 CHUNK = 64
 """How many rows are fetched at a time."""
@@ -122,6 +122,11 @@ class Journal:
             self._trimmed[lane] = oldest
             await self._round.go_on(partial(_drop_unused, connection), trimmed=steps)
         return oldest
+
+    async def tidy(self) -> None:
+        if not self._round.is_over:
+            async with self._pool.taken() as connection:
+                await self._round.go_on(partial(_drop_unused, connection), trimmed=TIDIED)
 
 
 async def _oldest(connection: Connection, first: int, before: int) -> int | None:

@@ -113,7 +113,7 @@ class Node:
     def is_urgent(self, key: int, count: int) -> bool:
         """Whether the other nodes are to hear with the commit that so much has become ready. Where enough receivers
         wait at this node, these have it first; `taken` then spares the others a look in vain."""
-        return self.signals.waiting_count(key) < count
+        return not self.signals.is_awaited(key, count)
 
     def owed_now(self) -> Owed:
         return Owed(self._notice_count, self._owed.copy())

@@ -480,6 +480,9 @@ class PostgresStore(DataPlane, Claims, Stages):
     async def trim_events(self, *, before: int) -> int:
         return await self._journal.trim(before=before)
 
+    async def tidy(self) -> None:
+        await self._journal.tidy()
+
     async def offsets_at(self, at: int) -> dict[int, int]:
         return await self._journal.offsets_at(at)
 
@@ -490,10 +493,7 @@ class PostgresStore(DataPlane, Claims, Stages):
 
     async def check(self) -> list[str]:
         try:
-            connection = await connect(self.url)  # its own: this takes long
-            try:
+            async with await connect(self.url) as connection:  # its own: this takes long
                 return await care.check(connection)
-            finally:
-                await connection.close()
         except psycopg.Error as error:
             raise refusal(error) from error

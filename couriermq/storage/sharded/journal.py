@@ -47,6 +47,9 @@ class ShardJournal:
     async def trim_events(self, *, before: int) -> int:
         return await (await self._log()).trim_events(before=before)
 
+    async def tidy(self) -> None:
+        await (await self._log()).tidy()
+
     def holds(self, duty: str) -> bool:
         return self._routing.home.holds(duty)
 
@@ -86,6 +89,9 @@ class _Ended:
 
     async def trim_events(self, *, before: int) -> int:
         return self._ends[lane_of(before)]
+
+    async def tidy(self) -> None:
+        """Nothing is left here."""
 
     def holds(self, duty: str) -> bool:
         return False

@@ -143,8 +143,8 @@ class ShardSignals:
         else:
             self._signals.ready(queue_key, count)
 
-    def waiting_count(self, queue_key: int) -> int:
-        return self._signals.waiting_count(queue_key)
+    def is_awaited(self, queue_key: int, count: int) -> bool:
+        return self._signals.is_awaited(queue_key, count)
 
     def journaled(self) -> None:
         self._signals.journaled()

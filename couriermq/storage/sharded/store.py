@@ -295,6 +295,9 @@ class ShardedStore(Claims, Stages):
     async def trim_events(self, *, before: int) -> int:
         return await self._journal_of(before).trim_events(before=before)
 
+    async def tidy(self) -> None:
+        await self._home.tidy()
+
     # -- care -------------------------------------------------------------------------------------------------
 
     async def check(self) -> list[str]:

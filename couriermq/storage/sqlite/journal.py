@@ -21,7 +21,7 @@ from couriermq.storage.sqlite import trim
 from couriermq.storage.sqlite.contents import is_sound
 from couriermq.storage.sqlite.engine import Engine
 from couriermq.storage.sqlite.queries import Q
-from couriermq.storage.trimming import Round
+from couriermq.storage.trimming import TIDIED, Round
 
 if TYPE_CHECKING:
     import threading
@@ -147,6 +147,10 @@ class Journal:
         self._trimmed = self._oldest_offset
         await self._round.go_on(self._drop_unused, trimmed=steps)
         return self._oldest_offset
+
+    async def tidy(self) -> None:
+        if not self._round.is_over:
+            await self._round.go_on(self._drop_unused, trimmed=TIDIED)
 
     async def _trim_other(self, lane: int, before: int) -> int:
         span = self._others.get(lane)

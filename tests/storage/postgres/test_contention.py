@@ -252,7 +252,7 @@ async def waits(rig: Rig, **order: Any) -> asyncio.Task[Any]:
     """A receiver that has found nothing and waits."""
     key = rig.queue("orders").key
     receiver = asyncio.create_task(rig.receive("orders", wait_ms=60_000, **order))
-    await eventually(lambda: rig.waiting_count(key))
+    await eventually(lambda: rig.is_awaited(key, 1))
     return receiver
 
 
@@ -281,7 +281,7 @@ async def test_other_nodes_hear_of_what_no_receiver_of_this_node_has_come_for(
         await one.create("orders")
         await two.store.catch_up()
         monkeypatch.setattr(notifications, "POLL_TICKS", 10**9)
-        monkeypatch.setattr(one, "waiting_count", lambda key: 1)  # it goes away before it is called
+        monkeypatch.setattr(one, "is_awaited", lambda key, count: True)  # it goes away before it is called
         there = await waits(two, limit=10)
         await one.send("orders")
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -294,7 +294,7 @@ async def test_what_a_receiver_of_this_node_leaves_is_told_to_others(url: str, m
         await two.store.catch_up()
         monkeypatch.setattr(notifications, "POLL_TICKS", 10**9)
         here, there = await waits(one, limit=1), await waits(two, limit=10)
-        monkeypatch.setattr(one, "waiting_count", lambda key: 2)
+        monkeypatch.setattr(one, "is_awaited", lambda key, count: True)
         await one.send_all("orders", [Draft(body=b"x")] * 2)
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert [len(await here), len(await there)] == [1, 1]
