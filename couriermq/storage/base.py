@@ -5,14 +5,14 @@ transaction. A batch gets one outcome an item, in the order of the items; an ite
 Before an engine looks at a queue it applies what time has done to it: delays and leases that ended, retention.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import msgspec
 
 from couriermq.core.chronicle import Commit
-from couriermq.core.errors import CourierError
+from couriermq.core.errors import CourierError, OffsetGone
 from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.flows import Flows
 from couriermq.core.incarnations import Identity, Stamp
@@ -392,12 +392,24 @@ async def newest_at(store: Store) -> int | None:
     newest: int | None = None
     for journal in store.journals():
         for span in (await journal.spans()).values():
-            start = max(span.oldest, span.next - LAST_EVENTS)
-            while start < span.next and (entries := await journal.read_events(start=start, limit=span.next - start)):
+            async for entries in _last_events(journal, span):
                 known = (entry.event.at for entry in entries if entry.event.kind != EventKind.DAMAGED)
                 newest = max([newest or 0, *known])
-                start = entries[-1].offset + 1
     return newest
+
+
+async def _last_events(journal: ShardLog, span: Span) -> AsyncIterator[list[Entry]]:
+    start = max(span.oldest, span.next - LAST_EVENTS)
+    while start < span.next:
+        try:
+            entries = await journal.read_events(start=start, limit=span.next - start)
+        except OffsetGone as gone:  # another node has just trimmed it
+            start = max(start + 1, gone.oldest)
+            continue
+        if not entries:
+            return
+        yield entries
+        start = entries[-1].offset + 1
 
 
 class Journals:

@@ -9,7 +9,7 @@ import pytest
 from couriermq.core.errors import OffsetGone
 from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.model import Draft, Extend, Kind, LateAck, QueueSettings
-from couriermq.storage.base import Span
+from couriermq.storage.base import Span, newest_at
 from tests.support.engines import TENANT, WHO, Rig
 
 CONTROL = "_added", "_changed", "_deleted"
@@ -332,3 +332,22 @@ async def test_an_instant_is_found_at_its_lowest_offset_though_a_later_commit_te
     assert (await rig.store.offsets_at(started + 5_000))[0] == later
     assert (await rig.store.offsets_at(rig.now + 1))[0] == (await rig.store.spans())[0].next
     assert (await rig.store.offsets_at(0))[0] == 0
+
+
+async def test_the_newest_instant_is_found_while_another_node_trims_the_journal(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.create("orders")
+    for _ in range(5):
+        rig.clock.advance(ms=1_000)
+        await rig.send("orders")
+    (journal, *_), spans = rig.store.journals(), await rig.store.spans()
+
+    async def trimmed(self: Any, *, start: int, limit: int) -> Any:
+        monkeypatch.undo()
+        for span in spans.values():
+            await rig.store.trim_events(before=span.next - 1)
+        return await self.read_events(start=start, limit=limit)
+
+    monkeypatch.setattr(type(journal), "read_events", trimmed)
+    assert await newest_at(rig.store) == rig.now
