@@ -167,7 +167,7 @@ async def ask(connection: Connection, steps: Sequence[Step]) -> list[Rows]:
 
 
 def _exchange(connection: Connection, calls: Sequence[Call]) -> PQGen[list[PGresult]]:
-    """One pipeline, by libpq itself: psycopg's takes twice the processor time.
+    """One pipeline, by libpq itself: psycopg's takes three times the processor time.
 
     Statements and sync are sent together, so that a node rarely freezes between them. The server limits how long a
     session may be silent in its transaction only after a sync that nothing follows, such as psycopg's flush request.
