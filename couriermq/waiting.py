@@ -41,7 +41,7 @@ class Arrivals:
         self._seen[queue_key] = arrived, called
 
     def is_awaited(self, queue_key: int, count: int) -> bool:
-        """Whether so many receivers wait; those who do are counted only up to there."""
+        """Whether at least `count` receivers wait; looks at no more of them than that."""
         waiters = self._waiters.get(queue_key, ())
         return len(waiters) >= count and sum(not future.done() for future in islice(waiters, count)) == count
 

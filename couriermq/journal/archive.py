@@ -227,6 +227,7 @@ class Archive:
             chain = self._chain(first_of_lane(lane))
             await self._seal_lane(chain, until=span.next)
             await self._trim(chain)
+        await self._store.tidy()
 
     async def _seal_lane(self, chain: Chain, *, until: int) -> None:
         while True:

@@ -64,7 +64,7 @@ class Signals(Protocol):
         """`count` messages of the queue have just become ready."""
 
     def is_awaited(self, queue_key: int, count: int) -> bool:
-        """Whether so many receivers wait at this node for what becomes ready in the queue."""
+        """Whether at least `count` receivers wait at this node for messages of the queue."""
 
     def journaled(self) -> None:
         """The journal has grown; commits of other nodes may go unannounced."""
@@ -379,7 +379,7 @@ class Store(Protocol):
         """Forget events of a lane below `before`, as far as whole commits allow; returns its oldest offset left."""
 
     async def tidy(self) -> None:
-        """Go on where the last trim stopped to look for bodies that nobody waits for; called now and then."""
+        """Go on with what the last trim of this node left: bodies whose messages are gone. Called now and then."""
 
     # -- care -------------------------------------------------------------------------------------------------
 

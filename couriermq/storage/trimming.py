@@ -25,8 +25,11 @@ class Round:
         return self._after == -1
 
     async def go_on(self, step: Callable[[int], Awaitable[tuple[int | None, int]]], *, trimmed: int) -> None:
-        """After so many steps that trimmed; `step` looks at what is behind a row, and tells where it stopped, or None
-        at the end, and how many rows it removed. As long as there are any, it goes on."""
+        """Make LOOKS steps for each of the `trimmed` steps, and more for as long as rows are removed.
+
+        `step` looks at the rows behind a start. It returns the last start that it has looked at, or None at the end,
+        and how many rows it has removed.
+        """
         left, removed = LOOKS * trimmed, 0
         while left > 0 or removed:
             after, removed = await step(self._after)

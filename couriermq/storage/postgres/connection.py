@@ -170,7 +170,7 @@ def _exchange(connection: Connection, calls: Sequence[Call]) -> PQGen[list[PGres
     """One pipeline, by libpq itself: psycopg's takes three times the processor time.
 
     Statements and sync are sent together, so that a node rarely freezes between them. The server limits how long a
-    session may be silent in its transaction only after a sync that nothing follows, such as psycopg's flush request.
+    session may be silent in its transaction only after a sync that nothing follows; psycopg sends a flush request.
     """
     pgconn = connection.pgconn
     results: list[PGresult] = []
