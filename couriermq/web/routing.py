@@ -12,6 +12,10 @@ from couriermq.web.errors import MalformedRequest, MethodNotAllowed, NoRoute
 
 E = TypeVar("E")
 
+MOST_PATHS = 1_000
+PATH_CHARS = 256
+"""How many paths that were asked for are remembered, and how long they may be."""
+
 
 class _Node(Generic[E]):
     __slots__ = ("any", "endpoints", "literals")
@@ -27,6 +31,8 @@ class RouteTable(Generic[E]):
 
     def __init__(self) -> None:
         self._root: _Node[E] = _Node()
+        self._found: dict[tuple[str, str], tuple[E, dict[str, str]]] = {}
+        """By method and path; most clients ask for the same few again and again."""
 
     def add(self, method: str, pattern: str, endpoint: E) -> None:
         """Raises ValueError for a pattern that is there already: two dialects must not share a path."""
@@ -41,9 +47,22 @@ class RouteTable(Generic[E]):
         if method in node.endpoints:
             raise ValueError(f"{method} {pattern} is served twice")
         node.endpoints[method] = (endpoint, tuple(names))
+        self._found.clear()
 
     def find(self, method: str, raw_path: str) -> tuple[E, dict[str, str]]:
-        """The endpoint and its parameters; raises NoRoute, MethodNotAllowed or MalformedRequest."""
+        """The endpoint and its parameters, which nobody may change; raises NoRoute, MethodNotAllowed or
+        MalformedRequest."""
+        known = self._found.get((method, raw_path))
+        if known is not None:
+            return known
+        found = self._look_up(method, raw_path)
+        if len(raw_path) <= PATH_CHARS:
+            if len(self._found) >= MOST_PATHS:
+                self._found.clear()
+            self._found[method, raw_path] = found
+        return found
+
+    def _look_up(self, method: str, raw_path: str) -> tuple[E, dict[str, str]]:
         segments = raw_path.split("/")
         if "%" in raw_path:
             segments = _decode(segments)

@@ -3,7 +3,7 @@
 import pytest
 
 from couriermq.web.errors import MalformedRequest, MethodNotAllowed, NoRoute
-from couriermq.web.routing import RouteTable
+from couriermq.web.routing import MOST_PATHS, PATH_CHARS, RouteTable
 
 ROUTES = [
     ("GET", "/"),
@@ -108,3 +108,19 @@ def test_a_pattern_is_served_once(table: RouteTable[str]) -> None:
 def test_a_path_of_very_many_segments_costs_no_more_than_the_table_is_deep(table: RouteTable[str]) -> None:
     with pytest.raises(NoRoute):
         table.find("GET", "/queues" * 100_000)
+
+
+def test_a_route_that_is_added_later_wins_over_a_path_that_was_asked_for_before(table: RouteTable[str]) -> None:
+    assert table.find("GET", "/queues/stats") == ("/queues/{queue}", {"queue": "stats"})
+    table.add("GET", "/queues/stats", "figures")
+    assert table.find("GET", "/queues/stats") == ("figures", {})
+
+
+def test_a_table_remembers_few_paths_and_no_long_ones(table: RouteTable[str]) -> None:
+    for number in range(3 * MOST_PATHS):
+        assert table.find("GET", f"/queues/{number}") == ("/queues/{queue}", {"queue": str(number)})
+        assert len(table._found) <= MOST_PATHS
+    before = dict(table._found)
+    long = "x" * PATH_CHARS
+    assert table.find("GET", f"/queues/{long}") == ("/queues/{queue}", {"queue": long})
+    assert table._found == before
