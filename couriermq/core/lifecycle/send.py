@@ -1,7 +1,7 @@
 """Messages on their way in: all sends of a commit are decided together, queue by queue."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, islice
 
 import msgspec
 
@@ -16,8 +16,6 @@ from couriermq.core.model import DEDUP_MS, Draft, Json, Kind, Parcel, Queue, Sen
 from couriermq.core.receipts import Sealer
 
 FIRST_TURN = 1
-BLOCK_COUNT = 4
-"""From how many messages on a call is looked at as a whole."""
 Outcomes = list[Sent | CourierError]
 
 
@@ -47,16 +45,41 @@ class _Slot(msgspec.Struct, gc=False):
     position: int = 0
     """Where its event is; a copy points to that of its original."""
 
+    @property
+    def count(self) -> int:
+        return 1
+
 
 class _Block(msgspec.Struct, gc=False):
-    """A call whose messages are all alike: they are taken as columns, without a look at each."""
+    """Plain messages that are alike, of one call or of several: they are taken as columns, without a look at each."""
 
-    outcomes: list["_Slot | Sent | CourierError"]
-    order: Order
+    now: int
+    principal: str
+    draft: Draft
     bodies: list[bytes]
     sizes: list[int]
     size: int
+    shares: list[tuple[list["_Slot | Sent | CourierError"], int]]
+    """The outcomes of each call, and how many of the messages are its."""
     seq: int = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.bodies)
+
+    def takes(self, other: "_Block") -> bool:
+        """Add another block that goes on where this one ends; whether they are alike and fit into one run."""
+        if (
+            self.now != other.now or self.principal != other.principal
+            or self.draft.content_type != other.draft.content_type
+            or self.count + other.count > ROW_EVENTS or self.size + other.size > ROW_BYTES
+        ):  # fmt: skip
+            return False
+        self.bodies += other.bodies
+        self.sizes += other.sizes
+        self.size += other.size
+        self.shares += other.shares
+        return True
 
 
 class _Twin(msgspec.Struct, gc=False):
@@ -82,12 +105,12 @@ def send(unit: Unit, orders: Sequence[Order], *, queues: Queues, sealer: Sealer)
         told.extend(order.events)
     runs: list[Run] = told.runs
     intakes = []
-    count = sum([_count(entry) for _, entries in desk.buckets.values() for entry in entries])
+    count = sum([entry.count for _, entries in desk.buckets.values() for entry in entries])
     yield from unit.reserve_seqs(count, in_order=bool(ordered))
     for _, entries in desk.buckets.values():
         for entry in entries:  # all of them before any row is made: a copy names the seq of its original
             entry.seq = unit.next_seq
-            unit.next_seq += _count(entry)
+            unit.next_seq += entry.count
     for queue, entries in desk.buckets.values():
         intake = _Intake(unit, queue, sealer)
         intake.take(entries)
@@ -104,10 +127,6 @@ def send(unit: Unit, orders: Sequence[Order], *, queues: Queues, sealer: Sealer)
 def _is_in_order(parcel: Parcel) -> bool:
     """Whether the order in which parcels come into the queue matters, or whether one has come before."""
     return parcel.queue.kind is Kind.FIFO or parcel.once is not None
-
-
-def _count(entry: _Slot | _Block) -> int:
-    return 1 if type(entry) is _Slot else len(entry.order.parcels)
 
 
 def _journal(unit: Unit, runs: list[Run], intakes: "list[_Intake]") -> None:
@@ -143,7 +162,9 @@ class _Desk:
     def place(self, order: Order) -> list[_Slot | Sent | CourierError]:
         outcomes: list[_Slot | Sent | CourierError] = []
         if (block := _block(order, outcomes)) and (bucket := self._bucket(order.parcels[0].queue)):
-            bucket[1].append(block)
+            entries = bucket[1]
+            if not (entries and type(entries[-1]) is _Block and entries[-1].takes(block)):
+                entries.append(block)
             return outcomes
         for index, parcel in enumerate(order.parcels):
             original = None if parcel.copy_of is None else outcomes[parcel.copy_of]
@@ -182,11 +203,12 @@ class _Desk:
 
 
 def _block(order: Order, outcomes: list[_Slot | Sent | CourierError]) -> _Block | None:
-    """The order as a block, if its messages are many, alike and plain, and fit into one run."""
+    """The order as a block, if its messages are alike and plain, and fit into one run."""
     parcels = order.parcels
-    if not BLOCK_COUNT <= len(parcels) <= ROW_EVENTS or parcels[0].queue.kind is Kind.FIFO:
+    if not 0 < len(parcels) <= ROW_EVENTS or parcels[0].queue.kind is Kind.FIFO:
         return None
-    queue, content_type = parcels[0].queue, parcels[0].draft.content_type
+    queue, first = parcels[0].queue, parcels[0].draft
+    content_type = first.content_type
     bodies: list[bytes] = []
     for parcel in parcels:
         draft = parcel.draft
@@ -199,7 +221,9 @@ def _block(order: Order, outcomes: list[_Slot | Sent | CourierError]) -> _Block 
         bodies.append(draft.body)
     sizes = list(map(len, bodies))
     size = sum(sizes)
-    return _Block(outcomes, order, bodies, sizes, size) if size <= ROW_BYTES else None
+    if size > ROW_BYTES:
+        return None
+    return _Block(order.now, order.principal, first, bodies, sizes, size, [(outcomes, len(bodies))])
 
 
 def _dedup_key(parcel: Parcel) -> tuple[int, str] | None:
@@ -233,11 +257,11 @@ class _Intake:
                     self._take_block(block)  # type: ignore[arg-type]
 
     def _take_block(self, block: _Block) -> None:
-        order, queue, count = block.order, self._queue, len(block.bodies)
-        now, seqs = order.now, range(block.seq, block.seq + count)
+        now, queue, count = block.now, self._queue, len(block.bodies)
+        seqs = range(block.seq, block.seq + count)
         ids = self._sealer.message_ids(seqs)
         delay_ms = queue.settings.delay_ms
-        run = self._open_run(order, order.parcels[0].draft, delay_ms, count, block.size)
+        run = self._open_run(block.principal, block.draft, delay_ms, count, block.size)
         position = len(run)
         run.ats += [now] * count
         run.seqs += seqs
@@ -257,7 +281,9 @@ class _Intake:
         self._unit.due(self._tally, now + (delay_ms or queue.settings.retention_ms))
         if not delay_ms:
             self._unit.made_ready(queue.key, count)
-        block.outcomes += map(Sent, seqs, ids)
+        sent = map(Sent, seqs, ids)
+        for outcomes, share in block.shares:
+            outcomes.extend(islice(sent, share))
 
     def _take_slots(self, slots: Sequence[_Slot]) -> None:
         minted = self._sealer.message_ids([slot.seq for slot in slots])
@@ -298,23 +324,21 @@ class _Intake:
     def _note(self, slot: _Slot, seq: int, id_: str, delay_ms: int, body: bytes | None) -> Run:
         """Add the event to the open run, if it belongs there, or to a new one."""
         draft, order = slot.parcel.draft, slot.order
-        run = self._open_run(order, draft, delay_ms, 1, len(body or b""))
+        run = self._open_run(order.principal, draft, delay_ms, 1, len(body or b""))
         run.add(order.now, seq, id_, 0, len(draft.body), body, FIRST_TURN, order.now)
         slot.run, slot.position = run, len(run) - 1
         return run
 
-    def _open_run(self, order: Order, draft: Draft, delay_ms: int, count: int, size: int) -> Run:
+    def _open_run(self, principal: str, draft: Draft, delay_ms: int, count: int, size: int) -> Run:
         detail = sent_detail(draft, self._queue, delay_ms)
         private = self._private(draft)
         run = self.runs[-1] if self.runs else None
         if (
-            run is None or run.detail != detail or run.principal != order.principal or run.private != private
+            run is None or run.detail != detail or run.principal != principal or run.private != private
             or len(run.ats) + count > ROW_EVENTS or self._run_bytes + size > ROW_BYTES
         ):  # fmt: skip
             queue = self._queue
-            run = Run(
-                SENT, queue.tenant, queue.id, queue.name, order.principal, detail, [], [], [], [], [], [], private
-            )
+            run = Run(SENT, queue.tenant, queue.id, queue.name, principal, detail, [], [], [], [], [], [], private)
             self.runs.append(run)
             self._run_bytes = 0
         self._run_bytes += size

@@ -26,6 +26,43 @@ def test_messages_of_several_calls_of_one_commit_share_a_pack() -> None:
     assert [pack.count for pack in memory.packs.values()] == [5]
 
 
+@pytest.mark.parametrize(
+    ("principals", "drafts"),
+    [
+        (("one", "other"), plain(2)),
+        (("one", "one"), [Draft(body=b"m0"), Draft(body=b"m1", content_type="text/html")]),
+        (("one", "one"), [Draft(body=b"m0"), Draft(body=b"m1", attributes={"colour": "red"})]),
+    ],
+    ids=["another sender", "another type", "attributes"],
+)
+def test_calls_that_differ_have_events_of_their_own(principals: tuple[str, str], drafts: list[Draft]) -> None:
+    memory = Memory()
+    orders = [
+        send.Order([Parcel(memory.queue, draft)], NOW, who) for who, draft in zip(principals, drafts, strict=True)
+    ]
+    memory.decide(send.send(memory.unit, orders, queues=memory, sealer=memory.sealer))
+    (content,) = memory.contents.values()
+    assert [(run.principal, run.bodies) for run in content.runs] == [(principals[0], [b"m0"]), (principals[1], [b"m1"])]
+    leases = memory.receive(limit=2)
+    assert [(lease.message.body, lease.message.content_type) for lease in leases] == [
+        (draft.body, draft.content_type) for draft in drafts
+    ]
+
+
+@pytest.mark.parametrize("size", [10, rows.ROW_BYTES // 3])
+def test_calls_that_are_alike_fill_rows_of_the_journal_up_to_their_limits(size: int) -> None:
+    memory = Memory()
+    count = 3 * rows.ROW_EVENTS // 2 if size == 10 else 8
+    orders = [send.Order([Parcel(memory.queue, Draft(body=bytes(size)))] * 2, NOW, "root") for _ in range(count // 2)]
+    outcomes = memory.decide(send.send(memory.unit, orders, queues=memory, sealer=memory.sealer))
+    assert [sent.seq for of_one in outcomes for sent in of_one] == list(range(1, count + 1))
+    assert [len(of_one) for of_one in outcomes] == [2] * (count // 2)
+    held = [content.runs[0].bodies for content in memory.contents.values()]
+    assert sum(map(len, held)) == count
+    assert all(len(bodies) <= rows.ROW_EVENTS and sum(map(len, bodies)) <= rows.ROW_BYTES for bodies in held)
+    assert len(held) == (2 if size == 10 else 4)
+
+
 def test_messages_of_another_instant_are_another_pack() -> None:
     memory = Memory()
     orders = [send.Order([Parcel(memory.queue, draft)], NOW + n, "root") for n, draft in enumerate(plain(2))]
