@@ -176,10 +176,13 @@ SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM message_
 SELECT nextval('lease_block');
 
 -- name: totals
+-- The highest part of each lane is the only one; looked up from there, no dead versions of those before are read.
 SELECT coalesce(sum(ready), 0)::bigint, coalesce(sum(delayed), 0)::bigint, coalesce(sum(leased), 0)::bigint,
        coalesce(sum(bytes), 0)::bigint, coalesce(sum(sent), 0)::bigint, coalesce(sum(acked), 0)::bigint,
        coalesce(sum(dead), 0)::bigint
-FROM tally WHERE queue = %s;
+FROM (SELECT %s::int AS queue) AS k, (SELECT number FROM lane UNION ALL SELECT -1) AS l, LATERAL (
+    SELECT * FROM tally WHERE queue = k.queue AND lane = l.number ORDER BY part DESC LIMIT 1
+) AS newest;
 
 -- name: counters_of
 SELECT k.queue, t.ready, t.delayed, t.leased, t.bytes, t.sent, t.acked, t.dead, least(
@@ -191,7 +194,9 @@ SELECT k.queue, t.ready, t.delayed, t.leased, t.bytes, t.sent, t.acked, t.dead, 
            coalesce(sum(leased), 0)::bigint AS leased, coalesce(sum(bytes), 0)::bigint AS bytes,
            coalesce(sum(sent), 0)::bigint AS sent, coalesce(sum(acked), 0)::bigint AS acked,
            coalesce(sum(dead), 0)::bigint AS dead
-    FROM tally WHERE queue = k.queue
+    FROM (SELECT number FROM lane UNION ALL SELECT -1) AS l, LATERAL (
+        SELECT * FROM tally WHERE queue = k.queue AND lane = l.number ORDER BY part DESC LIMIT 1
+    ) AS newest
 ) AS t;
 
 -- name: pending_queues
