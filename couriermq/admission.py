@@ -4,8 +4,9 @@ The server's limit on request bytes bounds how many bytes wait here.
 """
 
 import asyncio
+import contextlib
 from collections import deque
-from types import TracebackType
+from collections.abc import AsyncIterator
 
 from couriermq.core.limits import COMMIT_BYTES
 
@@ -20,34 +21,15 @@ class Admission:
     """
 
     def __init__(self, *, at_once: int = COMMIT_BYTES) -> None:
-        self._small = _Line(at_once)
-        self._large = _Line(at_once)
+        self._small = Line(at_once)
+        self._large = Line(at_once)
 
-    def of(self, size: int) -> "Pass":
-        """A context in which this number of bytes is written."""
-        return Pass(self._small if size <= SMALL_BYTES else self._large, size)
-
-
-class Pass:
-    """One send on its way through."""
-
-    __slots__ = ("_line", "_size")
-
-    def __init__(self, line: "_Line", size: int) -> None:
-        self._line = line
-        self._size = size
-
-    async def __aenter__(self) -> None:
-        if not self._line.enter(self._size):
-            await self._line.wait(self._size)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._line.leave(self._size)
+    def line_for(self, size: int) -> "Line":
+        """Where a send of this size waits. It leaves the line once it is written."""
+        return self._small if size <= SMALL_BYTES else self._large
 
 
-class _Line:
+class Line:
     """Sends that share some room, first come, first served. One that is larger than the room goes alone."""
 
     def __init__(self, room: int) -> None:
@@ -55,8 +37,18 @@ class _Line:
         self._used = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
+    @contextlib.asynccontextmanager
+    async def entered(self, size: int) -> AsyncIterator[None]:
+        """A context in which this number of bytes is written."""
+        if not self.enter(size):
+            await self.wait(size)
+        try:
+            yield
+        finally:
+            self.leave(size)
+
     def enter(self, size: int) -> bool:
-        """Whether there is room at once."""
+        """Whether there is room at once; else `wait`."""
         if self._waiting or not self._fits(size):
             return False
         self._used += size

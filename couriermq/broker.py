@@ -92,13 +92,17 @@ class Broker:
             size = _weight(every)
             if copies or events:
                 limits.check_copies(size)
+            line = self.admission.line_for(size)
+            if not line.enter(size):
+                await line.wait(size)
             try:
-                async with self.admission.of(size):
-                    outcomes = await self._send_within_quota(every, now, principal, events)
+                outcomes = await self._send_within_quota(every, now, principal, events)
             except RoutesChanged:
                 if events:  # an exchange's: where its copies go may have changed, too
                     raise
                 continue
+            finally:
+                line.leave(size)
             return outcomes[: len(parcels)] if copies else outcomes
 
     async def _send_within_quota(
@@ -465,8 +469,10 @@ class _Counted(NamedTuple):
 def _weight(parcels: Iterable[Parcel]) -> int:
     """The bytes of parcels."""
     return sum(
-        limits.weight_of(draft.body, draft.attributes) if (draft := parcel.draft).attributes else len(draft.body)
-        for parcel in parcels
+        [
+            limits.weight_of(draft.body, draft.attributes) if (draft := parcel.draft).attributes else len(draft.body)
+            for parcel in parcels
+        ]
     )
 
 

@@ -30,6 +30,10 @@ class Clock(Protocol):
     def random_bytes(self, count: int) -> bytes: ...
 
 
+_UPTIME: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Counts a suspended laptop's sleep too, where the system offers it."""
+
+
 class SystemClock:
     """The wall clock as it stood at the start, or a later instant, carried on by a clock that nobody sets.
 
@@ -57,8 +61,7 @@ class SystemClock:
 
 
 def _uptime_ns() -> int:
-    # Counts a suspended laptop's sleep too, where the system offers it.
-    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return time.clock_gettime_ns(_UPTIME)
 
 
 class FakeClock:

@@ -42,7 +42,7 @@ class Stages:
         count = sum(stored_count(chunk.count, chunk.parcels[:HEAD_BYTES]) for chunk in chunks)
         usage = self._broker.usage
         await usage.check_stage(target.tenant, target.id, stage)
-        async with self._broker.admission.of(size), usage.storing(target.tenant, count, size):
+        async with self._broker.admission.line_for(size).entered(size), usage.storing(target.tenant, count, size):
             await self._store.stage(target.id, stage=stage, part=part, chunks=chunks, now=self._clock.now())
 
     def _chunks(self, target: Target, drafts: Sequence[Draft], principal: str) -> Iterator[Chunk]:

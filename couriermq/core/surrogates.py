@@ -180,7 +180,9 @@ def original(text: str) -> str:
 
 
 def storable_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
-    if all(name.isascii() and (type(value) is not str or value.isascii()) for name, value in attributes.items()):
+    if not attributes or all(
+        name.isascii() and (type(value) is not str or value.isascii()) for name, value in attributes.items()
+    ):
         return attributes
     return {storable(name): storable(value) if type(value) is str else value for name, value in attributes.items()}
 

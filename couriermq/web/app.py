@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from couriermq.auth.principal import Principal
 from couriermq.catalog.shelf import CALLER
 from couriermq.core.errors import (
     BindingNotFound,
@@ -142,7 +141,12 @@ class App:
     async def _answer(self, endpoint: Endpoint, call: Call, scope: Scope, receive: Receive) -> Reply:
         try:
             if not endpoint.public:
-                call.principal = await self._authenticate(endpoint.dialect, call)
+                try:
+                    call.principal = endpoint.dialect.authenticate(call)
+                except CourierError as error:
+                    if not await self._has_news(error, call):
+                        raise
+                    call.principal = endpoint.dialect.authenticate(call)
                 if call.method != "GET":
                     CALLER.set((call.principal.id, call.origin.address))
             call.body = await read_body(call, receive, endpoint.body_limit)
@@ -160,24 +164,15 @@ class App:
             log.exception("a handler failed", extra={"method": call.method, "path": call.path})
             return _crash(endpoint.dialect, call)
 
-    async def _authenticate(self, dialect: Dialect, call: Call) -> Principal:
-        try:
-            return dialect.authenticate(call)
-        except CourierError as error:
-            if not await self._has_news(error, call):
-                raise
-            return dialect.authenticate(call)
-
     async def _has_news(self, error: CourierError, call: Call) -> bool:
         """Whether the catalog has just learnt something from other nodes, after a call has missed something here."""
         if isinstance(error, Unauthenticated) and not self._services.auth.may_be_news(call):
             return False
         return _misses(error) and await self._services.catalog.catch_up()
 
-    async def _handle(self, endpoint: Endpoint, call: Call, receive: Receive) -> Reply:
-        if endpoint.waits:
-            return await watched(endpoint.handler(call), receive, half_closed_is_gone=True)
-        return await endpoint.handler(call)
+    def _handle(self, endpoint: Endpoint, call: Call, receive: Receive) -> Awaitable[Reply]:
+        answer = endpoint.handler(call)
+        return watched(answer, receive, half_closed_is_gone=True) if endpoint.waits else answer
 
     # -- when it does not go well -----------------------------------------------------------------------------
 

@@ -13,15 +13,17 @@ async def read_body(call: Call, receive: Receive, limit: int) -> bytes:
 
     With a limit of 0 the route takes no body, and a body that was sent stays unread.
     """
-    length = call.header(b"content-length")
+    headers = call.headers
+    length = headers.get(b"content-length")
     if length is None:
-        if call.header(b"transfer-encoding") is None:
+        if b"transfer-encoding" not in headers:
             return b""
-    elif length == "0":
+    elif length == b"0":
         return b""
     if not limit:
         return b""
-    _check_encoding(call)
+    if b"content-encoding" in headers:
+        _check_encoding(call)
     if length is not None and int(length) > limit:
         raise RequestTooLarge(limit)
     event = await receive()

@@ -99,11 +99,16 @@ class Call:
         values = self.query.get(name)
         return values[-1] if values else None
 
-    def header(self, name: bytes) -> str | None:
-        """A header by its lower-case name."""
+    @property
+    def headers(self) -> Mapping[bytes, bytes]:
+        """The last value of each header, by its lower-case name."""
         if self._headers is None:
             self._headers = dict(self.raw_headers)
-        value = self._headers.get(name)
+        return self._headers
+
+    def header(self, name: bytes) -> str | None:
+        """A header by its lower-case name."""
+        value = self.headers.get(name)
         return value.decode("latin-1") if value is not None else None
 
     @property

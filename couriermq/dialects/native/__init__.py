@@ -31,7 +31,7 @@ class Native:
 
     def authenticate(self, call: Call) -> Principal:
         """The caller by its token, or a browser by its cookie."""
-        browser = call.services.sessions.admit(call) if call.header(b"authorization") is None else None
+        browser = None if b"authorization" in call.headers else call.services.sessions.admit(call)
         principal = browser or call.services.auth.bearer(call)
         principal.require_dialect(self.name)
         return principal

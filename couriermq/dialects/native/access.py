@@ -69,7 +69,7 @@ def named_queue(call: Call, tenant: str, asked: str, *actions: Action, field: st
         raise Invalid(str(error), field=field) from None
 
 
-def _permitted(call: Call, tenant: str, asked: str, find: Callable[[str, str], T], actions: Sequence[Action]) -> T:
+def _permitted(call: Call, tenant: str, asked: str, find: Callable[[str, str], T], actions: tuple[Action, ...]) -> T:
     try:
         found = find(tenant, asked)
     except NotFound:
@@ -80,8 +80,8 @@ def _permitted(call: Call, tenant: str, asked: str, find: Callable[[str, str], T
     return found
 
 
-def _verb(actions: Sequence[Action]) -> str | None:
-    return "see" if set(actions) in (set(READ), set(READ_CONTENT)) else None
+def _verb(actions: tuple[Action, ...]) -> str | None:
+    return "see" if actions in (READ, READ_CONTENT) else None
 
 
 def names_of_queues(call: Call) -> Callable[[str], str | None]:

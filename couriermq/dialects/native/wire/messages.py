@@ -177,6 +177,8 @@ def draft_of(new: NewMessage, trace: str | None) -> Draft:
 
 def _check_labels(new: NewMessage) -> None:
     """Only bodies and attributes may hold half of a surrogate pair: the rest is looked up or stands in headers."""
+    if not (new.id or new.group or new.dedup_id or new.content_type):
+        return
     for field in ("id", "group", "dedup_id", "content_type"):
         value = getattr(new, field)
         if value is not None and has_half(value):
