@@ -41,6 +41,8 @@ CHANGE_CATALOG = "change_catalog"
 after it in its transaction."""
 SILENT = "25P03"
 """The server has ended the session because this node said nothing in a transaction; that was not committed."""
+CANCELLED = "57014"
+"""Somebody has ended the statement. It may have been `take_seqs`, whose lock lasts as long as its session."""
 HOLD_SECONDS = 3
 """How long a node that falls silent in a transaction holds its locks of rows and of FIFO queues."""
 COLLISIONS = {"40001", "40P01"}
@@ -98,6 +100,9 @@ class Committer:
             try:
                 return await self._attempt(connection, orders, turn)
             except psycopg.Error as error:
+                if error.sqlstate == CANCELLED:
+                    await self.disconnect()
+                    continue
                 await self._roll_back()
                 if error.diag.constraint_name == SLOTS:
                     raise SlotTaken from error
@@ -110,6 +115,9 @@ class Committer:
                     await self._node.refresh()
                 elif error.sqlstate not in COLLISIONS:
                     raise
+            except asyncio.CancelledError:
+                await self.disconnect()
+                raise
             except BaseException:
                 await self._roll_back()
                 raise

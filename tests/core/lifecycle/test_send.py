@@ -59,7 +59,8 @@ def test_calls_that_are_alike_fill_rows_of_the_journal_up_to_their_limits(size: 
     assert [len(of_one) for of_one in outcomes] == [2] * (count // 2)
     held = [content.runs[0].bodies for content in memory.contents.values()]
     assert sum(map(len, held)) == count
-    assert all(len(bodies) <= rows.ROW_EVENTS and sum(map(len, bodies)) <= rows.ROW_BYTES for bodies in held)
+    assert all(len(bodies) <= rows.ROW_EVENTS for bodies in held)
+    assert all(len(bodies) * size <= rows.ROW_BYTES for bodies in held)
     assert len(held) == (2 if size == 10 else 4)
 
 

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from couriermq.core.errors import Unavailable
-from couriermq.core.model import Draft
+from couriermq.core.model import Draft, Kind
 from couriermq.storage.postgres import duties, engine, notifications
 from couriermq.storage.postgres.connection import ask
 from couriermq.storage.postgres.notifications import Pause
@@ -234,6 +234,38 @@ async def test_a_node_that_has_lost_one_session_keeps_the_others(url: str, monke
             pids = sorted(each.info.backend_pid for each in committers)
             assert await living(pids) == pids
         await lost.close()
+
+
+async def test_a_statement_that_is_cancelled_leaves_no_lock_that_other_nodes_wait_for(url: str) -> None:
+    async with (
+        nodes(url) as (one, other),
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as connection,
+    ):
+        await one.create("orders", kind=Kind.FIFO)
+        await other.store.catch_up()
+        (source,) = await (await connection.execute(SOURCE_OF_TAKE_SEQS)).fetchone() or ("",)
+        slow = source.replace("first := nextval", "PERFORM pg_sleep(60); first := nextval")
+        assert slow != source
+        await connection.execute(slow.encode())
+        sending = asyncio.create_task(one.send("orders", group="g"))
+        await eventually(lambda: rows_of(connection, HOLDING_TAKE_SEQS), bool)
+        await connection.execute(source.encode())
+        await connection.execute(f"SELECT pg_cancel_backend(pid) FROM ({HOLDING_TAKE_SEQS}) AS holder".encode())
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await other.send("orders", group="g")
+            await sending
+        assert len(await one.receive("orders", limit=10)) == 2
+
+
+SOURCE_OF_TAKE_SEQS = "SELECT pg_get_functiondef('take_seqs'::regproc)"
+HOLDING_TAKE_SEQS = """
+SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objid::bigint = 4294967296 - 6
+AND classid::bigint = (current_schema()::regnamespace::oid::bigint & 4294967295)
+"""
+
+
+async def rows_of(connection: psycopg.AsyncConnection[Any], sql: str) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(sql.encode())).fetchall()
 
 
 async def test_a_look_leaves_statements_prepared(url: str) -> None:

@@ -42,7 +42,7 @@ async def test_the_price_of_a_commit_does_not_grow_beside_a_transaction_that_is_
 
 async def commit_of(connection: psycopg.AsyncConnection[Any], rig: Rig, key: int) -> tuple[int, str]:
     """A lane, and the call that commits one more sent message in it."""
-    (lane,) = (await (await connection.execute("SELECT max(lane) FROM tally")).fetchone()) or ()
+    ((lane,),) = await (await connection.execute("SELECT max(lane) FROM tally")).fetchall()
     node: Any = rig.store
     values = (
         node._node.space, node._node.catalog_version, "'{}'", "'{}'", "'{}'",
