@@ -102,16 +102,6 @@ def read_mark(directory: Path) -> Progress | None:
         return None
 
 
-def is_damaged(directory: Path) -> bool:
-    """Whether there is a mark and a part of it is not what was written."""
-    try:
-        stored = (directory / MARK).read_bytes()
-    except OSError:
-        return False
-    slots = (stored[at : at + _HEAD.size + _CRC.size] for at in (0, _SLOT_BYTES))
-    return any(any(slot) and _read_slot(slot) is None for slot in slots)
-
-
 def forget_mark(directory: Path) -> None:
     """The database is about to be replaced or written by somebody other than the server."""
     (directory / MARK).unlink(missing_ok=True)
