@@ -172,9 +172,7 @@ class Carrier:
             for index, ((key, draft, copy_of), name) in enumerate(zip(bundle.parcels, names, strict=True))
             if (queue := self._catalog.queue_of_key(key) or _gone(key))
         ]
-        for parcel, outcome in zip(
-            parcels, await self._send(parcels, self._clock.now(), bundle.principal), strict=True
-        ):
+        for parcel, outcome in zip(parcels, await self._take_along(parcels, bundle.principal), strict=True):
             if isinstance(outcome, CourierError) and not isinstance(outcome, QueueNotFound):
                 raise outcome
             if isinstance(outcome, QueueNotFound):
