@@ -261,7 +261,7 @@ class _Intake:
         seqs = range(block.seq, block.seq + count)
         ids = self._sealer.message_ids(seqs)
         delay_ms = queue.settings.delay_ms
-        run = self._open_run(block.principal, block.draft, delay_ms, count, block.size)
+        run = self._open_run(block.principal, block.draft, delay_ms, count, block.size, has_bodies=True)
         position = len(run)
         run.ats += [now] * count
         run.seqs += seqs
@@ -324,17 +324,18 @@ class _Intake:
     def _note(self, slot: _Slot, seq: int, id_: str, delay_ms: int, body: bytes | None) -> Run:
         """Add the event to the open run, if it belongs there, or to a new one."""
         draft, order = slot.parcel.draft, slot.order
-        run = self._open_run(order.principal, draft, delay_ms, 1, len(body or b""))
+        run = self._open_run(order.principal, draft, delay_ms, 1, len(body or b""), has_bodies=body is not None)
         run.add(order.now, seq, id_, 0, len(draft.body), body, FIRST_TURN, order.now)
         slot.run, slot.position = run, len(run) - 1
         return run
 
-    def _open_run(self, principal: str, draft: Draft, delay_ms: int, count: int, size: int) -> Run:
+    def _open_run(self, principal: str, draft: Draft, delay_ms: int, count: int, size: int, *, has_bodies: bool) -> Run:
         detail = sent_detail(draft, self._queue, delay_ms)
         private = self._private(draft)
         run = self.runs[-1] if self.runs else None
         if (
             run is None or run.detail != detail or run.principal != principal or run.private != private
+            or bool(run.bodies) != has_bodies
             or len(run.ats) + count > ROW_EVENTS or self._run_bytes + size > ROW_BYTES
         ):  # fmt: skip
             queue = self._queue

@@ -150,6 +150,16 @@ def test_a_copy_names_its_original_where_that_leaves_with_its_last_copy() -> Non
     assert (copy.queue, copy.origin) == (outbox.key, 1)
 
 
+def test_a_copy_without_a_body_and_a_message_with_one_share_no_events() -> None:
+    memory = Memory(archive_bodies=False, keep_delivered=False)
+    outbox, draft = memory.add("outbox", archive_bodies=False), Draft(body=b"x")
+    both = [Parcel(memory.queue, draft), Parcel(outbox, draft, copy_of=0), Parcel(outbox, Draft(body=b"yy"))]
+    memory.send_parcels(both)
+    (content,) = memory.contents.values()
+    assert [(run.seqs, run.bodies) for run in content.runs] == [([1], [b"x"]), ([2], []), ([3], [b"yy"])]
+    assert {lease.message.body for lease in memory.receive(queue=outbox)} == {b"x", b"yy"}
+
+
 class TestFifo:
     def line(self) -> tuple[Memory, Queue]:
         memory = Memory()
