@@ -41,12 +41,11 @@ CHANGE_CATALOG = "change_catalog"
 after it in its transaction."""
 SILENT = "25P03"
 """The server has ended the session because this node said nothing in a transaction; that was not committed."""
-CANCELLED = "57014"
-"""Somebody has ended the statement. It may have been `take_seqs`, whose lock lasts as long as its session."""
 HOLD_SECONDS = 3
 """How long a node that falls silent in a transaction holds its locks of rows and of FIFO queues."""
 COLLISIONS = {"40001", "40P01"}
 """SQLSTATEs after which a transaction can simply be tried again: another one stood in its way."""
+EXPECTED = {STALE, *COLLISIONS}
 SLOTS = "record_slot_key"
 """The constraint that a record violates whose slot another has."""
 BEGIN: Step = ("BEGIN", ())
@@ -100,20 +99,20 @@ class Committer:
             try:
                 return await self._attempt(connection, orders, turn)
             except psycopg.Error as error:
-                if error.sqlstate == CANCELLED:
-                    await self.disconnect()
-                    continue
-                await self._roll_back()
-                if error.diag.constraint_name == SLOTS:
-                    raise SlotTaken from error
                 if error.sqlstate == SILENT:
-                    continue
-                if self._connection is None:
+                    await self.disconnect()
+                elif connection.closed:
+                    await self.disconnect()
                     self._node.failure = sentence(error)
                     raise refusal(error) from error
-                if error.sqlstate == STALE:
-                    await self._node.refresh()
-                elif error.sqlstate not in COLLISIONS:
+                elif error.sqlstate in EXPECTED or error.diag.constraint_name == SLOTS:
+                    await self._roll_back()
+                    if error.diag.constraint_name == SLOTS:
+                        raise SlotTaken from error
+                    if error.sqlstate == STALE:
+                        await self._node.refresh()
+                else:  # perhaps in the middle of `take_seqs`, whose lock lasts as long as its session
+                    await self.disconnect()
                     raise
             except asyncio.CancelledError:
                 await self.disconnect()
