@@ -73,6 +73,10 @@ SELECT queue, coalesce(sum(remaining) FILTER (WHERE state = 1), 0)::bigint,
        coalesce(sum(remaining) FILTER (WHERE state = 0), 0)::bigint,
        coalesce(sum(remaining) FILTER (WHERE state = 2), 0)::bigint, sum(bytes)::bigint FROM pack GROUP BY queue
 """
+_STRAY_TALLIES = """
+SELECT queue, lane FROM tally LEFT JOIN lane ON number = lane
+GROUP BY queue, lane HAVING count(*) > 1 OR (lane >= 0 AND count(number) = 0) ORDER BY queue, lane LIMIT 20
+"""
 _BODIES = """
 SELECT (SELECT count(*) FROM message LEFT JOIN payload USING (seq)
         WHERE message.start IS NULL AND payload.seq IS NULL)
@@ -147,6 +151,8 @@ async def _stream(connection: Connection, sql: str) -> AsyncIterator[tuple[Any, 
 
 
 async def _tallies(connection: Connection) -> list[str]:
+    if strays := await _rows(connection, _STRAY_TALLIES):
+        return [f"the figures of queue {queue} have a row too many for lane {lane}" for queue, lane in strays]
     stored = await _rows(connection, "SELECT queue, ready, delayed, leased, bytes FROM tally")
     return tally_findings(added_up(stored), added_up(await _rows(connection, _COUNTED)))
 

@@ -59,6 +59,8 @@ STATEMENTS = 500
 ENCODING = "utf-8"
 FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 MIGRATION_LOCK = -4
+STEP_PAUSE_SECONDS = 2.0
+"""The pause after a step of the schema that did not get its locks."""
 LIVES = (
     "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid::bigint = %s AND objsubid = 2"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid())"
@@ -72,6 +74,8 @@ _length = struct.Struct(">i").pack
 _NULL = _length(-1)
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of each pipeline that fails; the failure is raised, too
+
+log = logging.getLogger(__name__)
 
 Rows = list[tuple[Any, ...]]
 Step = tuple[str, Sequence[Any]]
@@ -340,13 +344,23 @@ async def _run_steps(connection: Connection) -> None:
             f"the data was written by a newer Courier (schema {present}, this one knows {steps[-1][0]}); upgrade it"
         )
     for version, sql in steps:
-        if version > present:
-            async with connection.transaction():
-                await connection.execute(sql.encode(), prepare=False)
-                if version == CONVERTED:
-                    await convert(connection)
-                await connection.execute("DELETE FROM schema_version")
-                await connection.execute("INSERT INTO schema_version VALUES (%s)", (version,))
+        while version > present:
+            try:
+                await _run_step(connection, version, sql)
+            except psycopg.errors.LockNotAvailable:
+                log.warning("step %d of the schema waits until no transaction has the tables that it changes", version)
+                await asyncio.sleep(STEP_PAUSE_SECONDS)
+            else:
+                present = version
+
+
+async def _run_step(connection: Connection, version: int, sql: str) -> None:
+    async with connection.transaction():
+        await connection.execute(sql.encode(), prepare=False)
+        if version == CONVERTED:
+            await convert(connection)
+        await connection.execute("DELETE FROM schema_version")
+        await connection.execute("INSERT INTO schema_version VALUES (%s)", (version,))
 
 
 async def version_of(connection: Connection) -> int:

@@ -160,6 +160,8 @@ DAMAGE = {
     "UPDATE pack SET remaining = remaining - 1, bytes = bytes": "does not add up",
     "UPDATE pack SET count = count + 50": "does not add up",
     "UPDATE tally SET ready = ready + 1": "but holds",
+    "INSERT INTO tally SELECT queue, lane, 0, 0, 0, 0, 0, 0, 0, 0, 9 FROM tally WHERE queue = 1": "a row too many",
+    "UPDATE tally SET lane = 15 WHERE lane = (SELECT min(lane) FROM tally)": "a row too many",
     "UPDATE journal SET events = set_byte(events, 8, get_byte(events, 8) # 255)": "the journal",
     "UPDATE journal SET crc = crc + 1 WHERE first_seq IS NOT NULL": "the journal is damaged at offset",
     "DELETE FROM journal WHERE first_seq IS NOT NULL": "lost their bodies",

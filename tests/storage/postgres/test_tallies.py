@@ -1,15 +1,19 @@
 """Figures of a queue: exact whichever lane they were added in, and cheap beside a transaction that is held open."""
 
+import asyncio
 import itertools
 from typing import Any
 
 import psycopg
+import pytest
 
 from couriermq.core.model import Draft
-from couriermq.storage.postgres.connection import numbers
+from couriermq.storage.postgres import connection as connections
+from couriermq.storage.postgres.connection import migrate, numbers
 from couriermq.storage.postgres.facts import Q
-from tests.storage.postgres.test_store import nodes, url
+from tests.storage.postgres.test_store import nodes, postgres, url
 from tests.support.engines import Rig
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 __all__ = ["url"]
 
@@ -56,6 +60,45 @@ async def pages(connection: psycopg.AsyncConnection[Any], query: str) -> int:
     found = await connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}".encode())
     ((plan,),) = (row[0] for row in await found.fetchall())
     return int(plan["Plan"]["Shared Hit Blocks"]) + int(plan["Plan"]["Shared Read Blocks"])
+
+
+async def test_a_step_of_the_schema_that_waits_for_a_reader_stops_nobody_for_long(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connections, "STEP_PAUSE_SECONDS", 0.1)
+    async with (
+        nodes(url, 1) as (one,),
+        await psycopg.AsyncConnection.connect(url) as reader,
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as connection,
+    ):
+        await one.create("orders")
+        await one.send("orders")
+        await connection.execute(AS_BEFORE.encode(), prepare=False)
+        await reader.execute("SELECT count(*) FROM tally")
+        migrating = asyncio.create_task(brought_up_to_date(url, postgres(one)._node.space))
+        await eventually(lambda: [line for line in caplog.messages if "step 6 of the schema waits" in line], bool)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            for _ in range(5):
+                await connection.execute("UPDATE tally SET sent = sent + 1")
+        assert not migrating.done()
+        await reader.rollback()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await migrating
+        await one.send("orders")
+        assert (await one.counters("orders")).sent_count == 7
+
+
+async def brought_up_to_date(url: str, space: int) -> None:
+    connection = await connections.connect(url)
+    await migrate(connection, space)
+    await connection.close()
+
+
+AS_BEFORE = """
+ALTER TABLE tally DROP COLUMN part, DROP COLUMN changes;
+ALTER TABLE tally ADD CONSTRAINT tally_pkey1 PRIMARY KEY (queue, lane);
+UPDATE schema_version SET version = 5;
+"""
 
 
 async def test_figures_stay_exact_over_many_commits_in_several_lanes(url: str) -> None:

@@ -1,6 +1,7 @@
 -- Each commit changes the row of its lane and queue. While a transaction is held open anywhere, none of the row's dead
 -- versions can be removed, and a change would read all of them to find the newest. So the key changes with every 64th
 -- version: it is looked up from the highest part down, and never passes more than the versions of one part.
+SET LOCAL lock_timeout = '500ms';  -- while this waits for a reader, all commits wait behind it
 ALTER TABLE tally
     ADD COLUMN changes BIGINT NOT NULL DEFAULT 0,
     ADD COLUMN part    BIGINT NOT NULL DEFAULT 0,  -- changes / 64
