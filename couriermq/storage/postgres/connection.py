@@ -185,14 +185,16 @@ def _exchange(connection: Connection, calls: Sequence[Call]) -> PQGen[list[PGres
         pgconn.pipeline_sync()
         yield from send(pgconn)
         for prepared in asked:
-            (result,) = yield from fetch_many(pgconn)
+            result = yield from _next_result(pgconn)
             if result.status in FAILED:
                 connection.statements.pop(prepared, None)
                 if failure is None and result.status == ExecStatus.FATAL_ERROR:
                     failure = error_from_result(result, encoding=ENCODING)
             elif not prepared:
                 results.append(result)
-        yield from fetch_many(pgconn)  # the sync
+        # The sync: it commits a step that stands alone, and only after its answer may the session end.
+        while (result := (yield from _next_result(pgconn))).status != ExecStatus.PIPELINE_SYNC:
+            failure = failure or error_from_result(result, encoding=ENCODING)
     except psycopg.OperationalError:
         if failure is None:  # else the server has said why it ends the session
             raise
@@ -202,6 +204,13 @@ def _exchange(connection: Connection, calls: Sequence[Call]) -> PQGen[list[PGres
     if failure is not None:
         raise failure
     return results
+
+
+def _next_result(pgconn: PGconn) -> PQGen[PGresult]:
+    found: list[PGresult] = yield from fetch_many(pgconn)
+    if not found:
+        raise psycopg.OperationalError("the connection is lost")
+    return found[-1]
 
 
 def _send(connection: Connection, sql: str, values: list[bytes | None], formats: list[Format]) -> Iterator[str]:

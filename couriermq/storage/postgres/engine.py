@@ -22,7 +22,7 @@ from couriermq.storage.group_commit import Order, Turn, Work, decide_all
 from couriermq.storage.postgres.changes import final, pending
 from couriermq.storage.postgres.connection import Connection, Rows, Step, ask, connect, is_usable
 from couriermq.storage.postgres.facts import Facts, Q
-from couriermq.storage.postgres.failures import RETRY_MS, UNREACHABLE, refusal, sentence
+from couriermq.storage.postgres.failures import RETRY_MS, UNREACHABLE, ends_session, refusal, sentence
 from couriermq.storage.postgres.notifications import Node
 
 TRIES = 8
@@ -101,7 +101,7 @@ class Committer:
             except psycopg.Error as error:
                 if error.sqlstate == SILENT:
                     await self.disconnect()
-                elif connection.closed:
+                elif connection.closed or ends_session(error):  # nobody knows whether it was committed
                     await self.disconnect()
                     self._node.failure = sentence(error)
                     raise refusal(error) from error

@@ -66,6 +66,13 @@ def refusal(error: psycopg.Error) -> CourierError:
     return Unavailable(sentence(error), retry_after_ms=RETRY_MS)
 
 
+def ends_session(error: psycopg.Error) -> bool:
+    """Whether the session is over with the error; libpq learns that a moment later."""
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.diag.severity_nonlocalized in {"FATAL", "PANIC"}
+
+
 def detail(error: BaseException, url: str = "") -> str:
     """What an operator may read: PostgreSQL's own text in one line, without the password that the URL holds."""
     if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:

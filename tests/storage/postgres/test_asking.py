@@ -121,3 +121,13 @@ async def test_more_than_the_buffers_of_both_sides_hold_goes_through(session: Co
     async with asyncio.timeout(60):
         answers = await ask(session, steps)
     assert all(rows == [(large,)] for rows in answers)
+
+
+async def test_an_error_of_the_commit_itself_is_raised(session: Connection) -> None:
+    """A single step is committed by the end of the round trip, after its own answer."""
+    await ask(session, [("CREATE TEMPORARY TABLE once (n INT UNIQUE DEFERRABLE INITIALLY DEFERRED)", ())])
+    await ask(session, [("INSERT INTO once VALUES (%s)", (1,))])
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await ask(session, [("INSERT INTO once VALUES (%s)", (1,))])
+    assert await is_sound(session)
+    assert await ask(session, [("SELECT count(*) FROM once", ())]) == [[(1,)]]

@@ -212,6 +212,26 @@ async def test_what_others_are_owed_is_not_lost_with_a_commit(url: str, monkeypa
         assert [some[7] for some in told if 7 in some] == [3]
 
 
+async def test_what_may_have_been_committed_is_not_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with nodes(url, 1) as (one,):
+        await one.create("orders")
+        with pytest.raises(psycopg.errors.AdminShutdown) as end:
+            async with await psycopg.AsyncConnection.connect(url) as connection:
+                await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+        async def answered_with_the_end_of_the_session(connection: Any, steps: Any) -> Any:
+            answers = await ask(connection, steps)
+            if any("commit_unit" in step[0] for step in steps):
+                raise end.value
+            return answers
+
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "ask", answered_with_the_end_of_the_session)
+            with pytest.raises(Unavailable, match="may or may not have been done"):
+                await one.send("orders")
+        assert (await one.counters("orders")).sent_count == 1
+
+
 # -- sessions ---------------------------------------------------------------------------------------------------
 
 
