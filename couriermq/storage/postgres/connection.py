@@ -16,7 +16,7 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.adapt import Transformer
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import error_from_result
+from psycopg.errors import Diagnostic, error_from_result
 from psycopg.generators import fetch_many, send
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
@@ -57,6 +57,7 @@ POOL_SIZE = 4
 STATEMENTS = 500
 """Statements that a connection keeps prepared."""
 ENCODING = "utf-8"
+WARNING = "01000"
 FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 MIGRATION_LOCK = -4
 STEP_PAUSE_SECONDS = 2.0
@@ -80,6 +81,7 @@ log = logging.getLogger(__name__)
 Rows = list[tuple[Any, ...]]
 Step = tuple[str, Sequence[Any]]
 """A statement and its parameters."""
+COMMIT: Step = ("COMMIT", ())
 Call = tuple[str, list[bytes | None], list[Format]]
 """The same as libpq takes them."""
 
@@ -112,8 +114,14 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
         super().__init__(pgconn, row_factory)
         self.statements: dict[str, bytes] = {}
+        self.is_warned = False
+        """Whether the server has sent a warning with the last answers."""
         self._names = count()
         self._loader = Transformer(self)
+        self.add_notice_handler(self._note)
+
+    def _note(self, notice: Diagnostic) -> None:
+        self.is_warned |= notice.severity_nonlocalized == "WARNING" and notice.sqlstate == WARNING
 
     def new_statement(self, sql: str) -> bytes:
         """A name for it; without one it is prepared for this once."""
@@ -179,6 +187,7 @@ def _exchange(connection: Connection, calls: Sequence[Call]) -> PQGen[list[PGres
     pgconn = connection.pgconn
     results: list[PGresult] = []
     failure: psycopg.Error | None = None
+    connection.is_warned = False
     pgconn.enter_pipeline_mode()
     try:
         asked = [sql for call in calls for sql in _send(connection, *call)]
@@ -192,9 +201,12 @@ def _exchange(connection: Connection, calls: Sequence[Call]) -> PQGen[list[PGres
                     failure = error_from_result(result, encoding=ENCODING)
             elif not prepared:
                 results.append(result)
-        # The sync: it commits a step that stands alone, and only after its answer may the session end.
+        # The sync commits a step that stands alone. What was committed before stays so: an error that comes now, as
+        # that of a cancelled statement may, is none of ours.
+        is_committed = failure is None and calls[-1][0] == COMMIT[0]
         while (result := (yield from _next_result(pgconn))).status != ExecStatus.PIPELINE_SYNC:
-            failure = failure or error_from_result(result, encoding=ENCODING)
+            if not is_committed:
+                failure = failure or error_from_result(result, encoding=ENCODING)
     except psycopg.OperationalError:
         if failure is None:  # else the server has said why it ends the session
             raise

@@ -20,9 +20,16 @@ from couriermq.core.model import State
 from couriermq.storage.contents import Damaged
 from couriermq.storage.group_commit import Order, Turn, Work, decide_all
 from couriermq.storage.postgres.changes import final, pending
-from couriermq.storage.postgres.connection import Connection, Rows, Step, ask, connect, is_usable
+from couriermq.storage.postgres.connection import COMMIT, Connection, Rows, Step, ask, connect, is_usable
 from couriermq.storage.postgres.facts import Facts, Q
-from couriermq.storage.postgres.failures import RETRY_MS, UNREACHABLE, ends_session, refusal, sentence
+from couriermq.storage.postgres.failures import (
+    RETRY_MS,
+    UNKNOWN_OUTCOME,
+    UNREACHABLE,
+    ends_session,
+    refusal,
+    sentence,
+)
 from couriermq.storage.postgres.notifications import Node
 
 TRIES = 8
@@ -49,7 +56,6 @@ EXPECTED = {STALE, *COLLISIONS}
 SLOTS = "record_slot_key"
 """The constraint that a record violates whose slot another has."""
 BEGIN: Step = ("BEGIN", ())
-COMMIT: Step = ("COMMIT", ())
 ONE_MOMENT: Step = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
 
 log = logging.getLogger(__name__)
@@ -101,10 +107,10 @@ class Committer:
             except psycopg.Error as error:
                 if error.sqlstate == SILENT:
                     await self.disconnect()
-                elif connection.closed or ends_session(error):  # nobody knows whether it was committed
+                elif connection.closed or ends_session(error):
                     await self.disconnect()
                     self._node.failure = sentence(error)
-                    raise refusal(error) from error
+                    raise Unavailable(UNKNOWN_OUTCOME, retry_after_ms=RETRY_MS) from error
                 elif error.sqlstate in EXPECTED or error.diag.constraint_name == SLOTS:
                     await self._roll_back()
                     if error.diag.constraint_name == SLOTS:
@@ -221,6 +227,8 @@ class Committer:
             steps = [BEGIN, *steps, COMMIT]
         try:
             answers = await ask(connection, steps)
+            if connection.is_warned:
+                raise psycopg.OperationalError("somebody may have cancelled the wait for a standby")
         except BaseException:
             if notice is not None:
                 node.tell_later(owed)

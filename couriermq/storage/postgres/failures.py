@@ -68,8 +68,8 @@ def refusal(error: psycopg.Error) -> CourierError:
 
 def ends_session(error: psycopg.Error) -> bool:
     """Whether the session is over with the error; libpq learns that a moment later."""
-    if error.sqlstate is None:
-        return isinstance(error, psycopg.OperationalError)
+    if error.sqlstate is None:  # libpq's own, but for a value that was refused before anything was sent
+        return not isinstance(error, psycopg.DataError)
     return error.diag.severity_nonlocalized in {"FATAL", "PANIC"}
 
 

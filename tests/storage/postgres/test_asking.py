@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 
 from couriermq.storage.postgres import connection as module
 from couriermq.storage.postgres.connection import Connection, Step, ask, blobs, connect, numbers
@@ -131,3 +131,27 @@ async def test_an_error_of_the_commit_itself_is_raised(session: Connection) -> N
         await ask(session, [("INSERT INTO once VALUES (%s)", (1,))])
     assert await is_sound(session)
     assert await ask(session, [("SELECT count(*) FROM once", ())]) == [[(1,)]]
+
+
+async def test_an_error_after_a_commit_leaves_it_committed(
+    session: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when somebody cancels a statement in the moment in which it has ended."""
+    await ask(session, [("CREATE TEMPORARY TABLE kept (n INT)", ())])
+    errors = [session.pgconn.exec_(b"SELECT 1 / 0")]
+    next_result, ends = module._next_result, list[Any]()
+
+    def with_an_error_before_the_end(pgconn: Any) -> Any:
+        if ends:
+            return ends.pop()
+        result = yield from next_result(pgconn)
+        if result.status == ExecStatus.PIPELINE_SYNC and errors:
+            ends.append(result)
+            return errors.pop()
+        return result
+
+    monkeypatch.setattr(module, "_next_result", with_an_error_before_the_end)
+    await ask(session, [("BEGIN", ()), ("INSERT INTO kept VALUES (1)", ()), ("COMMIT", ())])
+    assert errors == []
+    assert await ask(session, [("SELECT n FROM kept", ())]) == [[(1,)]]
+    assert await is_sound(session)
