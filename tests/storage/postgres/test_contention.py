@@ -9,6 +9,7 @@ import pytest
 
 from couriermq.core.errors import Unavailable
 from couriermq.core.model import Draft, Kind
+from couriermq.storage import group_commit
 from couriermq.storage.postgres import duties, engine, notifications
 from couriermq.storage.postgres.connection import ask
 from couriermq.storage.postgres.notifications import Pause
@@ -121,13 +122,16 @@ async def test_a_purge_goes_on_behind_packs_that_others_remove_meanwhile(
 ) -> None:
     async with nodes(url, 3) as (one, two, three):
         queue = await one.create("orders")
-        await two.store.catch_up()
-        await three.store.catch_up()
+        await one.create("other")
+        for other in (two, three):
+            await other.store.catch_up()
+            await other.send("other")  # connects, so that its next two acks share a commit
         for _ in range(20):  # a pack each
             await one.send("orders")
             one.clock.advance(ms=1)
         leases = await one.receive("orders", limit=10)
         last_seq = await one.store.last_seq(queue)
+        monkeypatch.setattr(group_commit, "TURN_SECONDS", 60.0)  # so that a busy machine does not part them
         come, go = gate(two, monkeypatch)
         front = asyncio.gather(*(two.ack("orders", lease) for lease in leases[:2]))
         await come.wait()
