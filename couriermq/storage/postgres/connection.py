@@ -57,7 +57,9 @@ POOL_SIZE = 4
 STATEMENTS = 500
 """Statements that a connection keeps prepared."""
 ENCODING = "utf-8"
-WARNING = "01000"
+STANDBY_WAIT = "SyncRepWaitForLSN"
+"""The function of the server that warns when somebody cancels a wait for a synchronous standby. The name is not
+translated, as the text is, and the SQLSTATE is that of any warning."""
 FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 MIGRATION_LOCK = -4
 STEP_PAUSE_SECONDS = 2.0
@@ -74,7 +76,7 @@ _head = struct.Struct(">iiIii").pack
 _length = struct.Struct(">i").pack
 _NULL = _length(-1)
 
-logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of each pipeline that fails; the failure is raised, too
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of lost connections; the error is raised, too
 
 log = logging.getLogger(__name__)
 
@@ -114,14 +116,14 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
         super().__init__(pgconn, row_factory)
         self.statements: dict[str, bytes] = {}
-        self.is_warned = False
-        """Whether the server has sent a warning with the last answers."""
+        self.is_unreplicated = False
+        """Whether one of the last answers came before the synchronous standbys had what was committed."""
         self._names = count()
         self._loader = Transformer(self)
         self.add_notice_handler(self._note)
 
     def _note(self, notice: Diagnostic) -> None:
-        self.is_warned |= notice.severity_nonlocalized == "WARNING" and notice.sqlstate == WARNING
+        self.is_unreplicated |= notice.source_function == STANDBY_WAIT
 
     def new_statement(self, sql: str) -> bytes:
         """A name for it; without one it is prepared for this once."""
@@ -187,7 +189,7 @@ def _exchange(connection: Connection, calls: Sequence[Call]) -> PQGen[list[PGres
     pgconn = connection.pgconn
     results: list[PGresult] = []
     failure: psycopg.Error | None = None
-    connection.is_warned = False
+    connection.is_unreplicated = False
     pgconn.enter_pipeline_mode()
     try:
         asked = [sql for call in calls for sql in _send(connection, *call)]

@@ -227,8 +227,8 @@ class Committer:
             steps = [BEGIN, *steps, COMMIT]
         try:
             answers = await ask(connection, steps)
-            if connection.is_warned:
-                raise psycopg.OperationalError("somebody may have cancelled the wait for a standby")
+            if connection.is_unreplicated:
+                raise psycopg.OperationalError("somebody has cancelled the wait for a standby")
         except BaseException:
             if notice is not None:
                 node.tell_later(owed)

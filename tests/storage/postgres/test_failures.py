@@ -163,6 +163,36 @@ async def refused(rig: Rig) -> bool:
     return isinstance(outcome, Unavailable) and bool(outcome.retry_after_ms)
 
 
+@pytest.mark.slow
+async def test_a_send_whose_wait_for_a_standby_is_cancelled_is_not_taken_for_sure(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    """The server says that it has committed, with a warning: the standby may not have the message."""
+    rig = Rig(lambda: PostgresStore(own_cluster.store_url(tmp_path)))
+    await rig.open()
+    await rig.create("orders")
+    try:
+        own_cluster.configure(synchronous_standby_names="nobody")
+        seen = await eventually(
+            lambda: send_without_waiting(rig, own_cluster), lambda outcome: isinstance(outcome, Exception)
+        )  # the server reads its settings again at leisure
+        assert isinstance(seen, Unavailable), seen
+        assert "may or may not have been done" in str(seen)
+    finally:
+        own_cluster.configure(synchronous_standby_names="")
+        await rig.close()
+
+
+async def send_without_waiting(rig: Rig, cluster: Cluster) -> object:
+    """What a send comes to when somebody cancels every wait for a standby."""
+    send = asyncio.gather(rig.send("orders"), return_exceptions=True)
+    while not send.done():
+        cluster.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+        await asyncio.sleep(0)
+    (outcome,) = send.result()
+    return outcome
+
+
 async def test_a_name_that_the_database_cannot_hold_is_the_callers_mistake(url: str) -> None:
     rig = Rig(lambda: PostgresStore(url))
     await rig.open()
