@@ -69,7 +69,7 @@ SCENARIOS: dict[str, Callable[[Bench], list[Row]]] = {
     "pg-drain-16": partial(postgres.drain, connections=16, bar=1.2),
     "pg-pollers": postgres.pollers,
     "pg-soak": soak.soak,
-    "pg-nodes+pg-nodes-locks": nodes.nodes,
+    "pg-nodes+pg-nodes-apart+pg-nodes-locks": nodes.nodes,
 }
 
 HOT = ("send-128", "send-32", "batch-100", "cycle-100", "drain-100", "memory+start")

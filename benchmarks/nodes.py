@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from statistics import median, quantiles
 from typing import cast
 
@@ -49,21 +50,29 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 def nodes(bench: Bench) -> list[Row]:
-    """p95 of a send with all nodes at their load, by that with one of them; and the share of samples with a lock."""
-    turns: dict[int, list[Turn]] = {1: [], NODES: []}
-    with _started(bench) as servers:
-        seconds = 2 * bench.seconds
+    """p95 of a send with all nodes at their load, by that of one node and by that of nodes with a store each.
 
-        def p95(count: int) -> float:
-            turn = uvloop.run(_turn([s.port for s in servers[:count]], bench.pgmq.cluster.url(), seconds))
-            turns[count].append(turn)
+    The nodes share the machine with the database and the client, so a send takes longer with three of them even when
+    they share nothing else. Nodes with a store each show how much longer.
+    """
+    seen: dict[str, list[Turn]] = {"one": [], "together": [], "apart": []}
+    with _started(bench) as (together, apart):
+
+        def p95(name: str, servers: Sequence[Courier]) -> float:
+            turn = uvloop.run(_turn([s.port for s in servers], bench.pgmq.cluster.url(), 2 * bench.seconds))
+            seen[name].append(turn)
             return turn.p95_ms
 
-        measured = alternate(lambda: p95(1), [lambda: p95(NODES)], rounds=bench.rounds)
-    together = turns[NODES][1:]  # the first turn is thrown away
-    locked = sum((turn.locked for turn in together), Counter[str]())
+        measured = alternate(
+            lambda: p95("one", together[:1]),
+            [lambda: p95("together", together), lambda: p95("apart", apart)],
+            rounds=bench.rounds,
+        )
+    shared = seen["together"][1:]  # the first turn is thrown away
+    locked = sum((turn.locked for turn in shared), Counter[str]())
+    row = partial(Row, at_least=False)
     return [
-        Row(
+        row(
             name="pg-nodes",
             what=f"PostgreSQL: p95 of a send, {NODES} nodes at {RATE} messages/s each",
             value=measured.figure(),
@@ -71,19 +80,27 @@ def nodes(bench: Bench) -> list[Row]:
             reference="one node at that load",
             ratios=measured.ratios(),
             bar=1.3,
-            at_least=False,
-            notes={"one_node_ms": median(measured.reference)},
+            notes={"one_node_ms": median(measured.reference), "apart_by_one": median(measured.ratios(1))},
         ),
-        Row(
+        row(
+            name="pg-nodes-apart",
+            what=f"the same by {NODES} nodes with a store each",
+            value=measured.figure(),
+            unit="ms",
+            reference="a store each",
+            ratios=[a / b for a, b in zip(*measured.others, strict=True)],
+            bar=1.1,
+            notes={"apart_ms": measured.figure(1)},
+        ),
+        row(
             name="pg-nodes-locks",
             what="the same: samples in which a session waits for a lock",
-            value=100 * median(turn.locked_share for turn in together),
+            value=100 * median(turn.locked_share for turn in shared),
             unit="%",
             reference="all samples",
-            ratios=[turn.locked_share for turn in together],
+            ratios=[turn.locked_share for turn in shared],
             bar=0.02,
-            at_least=False,
-            notes={"samples": float(sum(turn.sample_count for turn in together)), **_by_kind(locked)},
+            notes={"samples": float(sum(turn.sample_count for turn in shared)), **_by_kind(locked)},
         ),
     ]
 
@@ -93,14 +110,20 @@ def _by_kind(locked: Counter[str]) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _started(bench: Bench) -> Iterator[list[Courier]]:
-    """All nodes, on an empty store with the one queue that everybody uses."""
+def _started(bench: Bench) -> Iterator[tuple[list[Courier], list[Courier]]]:
+    """Nodes that share an empty store, and nodes with an empty store each, on one PostgreSQL; each with its queue."""
     bench.pgmq.start_over()
-    store = bench.pgmq.new_store()
+    shared = bench.pgmq.new_store()
     with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(Courier(bench.new_data(), {"store": store})) for _ in range(NODES)]
-        Client(servers[0].port).create_queue("orders")
-        yield servers
+
+        def start(store: str) -> Courier:
+            return stack.enter_context(Courier(bench.new_data(), {"store": store}))
+
+        together = [start(shared) for _ in range(NODES)]
+        apart = [start(bench.pgmq.new_store()) for _ in range(NODES)]
+        for server in (together[0], *apart):
+            Client(server.port).create_queue("orders")
+        yield together, apart
 
 
 # -- one turn -----------------------------------------------------------------------------------------------------
