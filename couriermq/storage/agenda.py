@@ -4,6 +4,9 @@ import heapq
 
 from couriermq.core.lifecycle.tally import NEVER
 
+MOST_STALE = 1_000
+"""Entries that others have superseded, besides as many as there are queues."""
+
 
 class Agenda:
     """What this node knows of the future; what only other nodes know, the leading node asks the database for."""
@@ -18,6 +21,9 @@ class Agenda:
             return False
         self._next[key] = at
         heapq.heappush(self._heap, (at, key))
+        if len(self._heap) > 2 * len(self._next) + MOST_STALE:
+            self._heap = [(at, key) for key, at in self._next.items()]
+            heapq.heapify(self._heap)
         return True
 
     def is_due(self, key: int, now: int) -> bool:

@@ -70,6 +70,7 @@ class Cache:
 
     def __init__(self) -> None:
         self._rows: dict[int, Content] = {}
+        self._rewritten: list[int] = []
         self._large: tuple[int, Content] | None = None
         self._bytes = 0
         self._events = 0
@@ -96,8 +97,19 @@ class Cache:
             self.forget(next(iter(self._rows)))
         return True
 
-    def forget_from(self, offset: int) -> None:
-        """Rows from there on were rolled back; others will have their places."""
+    def rewritten(self, start: int) -> None:
+        """The row changes in a transaction; what is cached of it from now on is wrong once that is rolled back."""
+        self.forget(start)
+        self._rewritten.append(start)
+
+    def commit(self) -> None:
+        self._rewritten.clear()
+
+    def roll_back(self, offset: int) -> None:
+        """Rows from there on were rolled back, others will have their places; and so were those that were rewritten."""
+        for start in self._rewritten:
+            self.forget(start)
+        self._rewritten.clear()
         large = () if self._large is None else (self._large[0],)
         for start in [start for start in (*large, *self._rows) if start >= offset]:
             self.forget(start)

@@ -66,11 +66,14 @@ class Engine:
             db.execute("COMMIT")
             self._keep_contents(unit)
         except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            unit.undo()
-            self.cache.forget_from(self._ledger.next_offset)
+            try:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            finally:
+                unit.undo()
+                self.cache.roll_back(self._ledger.next_offset)
             raise
+        self.cache.commit()
         self._keep(unit)
         return results, db.total_changes != before
 
@@ -129,6 +132,8 @@ class Engine:
         unit.new_contents.clear()
 
     def flush(self, unit: Unit) -> None:
+        """Write what has been decided so far: called by each order that uses the database itself, because earlier
+        orders of the same commit may have changes in memory."""
         write(self._db, unit)
 
     def _keep(self, unit: Unit) -> None:

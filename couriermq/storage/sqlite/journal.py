@@ -133,6 +133,7 @@ class Journal:
             return await self._trim_other(lane, before)
 
         def find_oldest(unit: Unit) -> int:
+            self._engine.flush(unit)
             found = trim.oldest_behind(self._db, before)
             oldest = self._oldest_offset if found is None else max(found, self._oldest_offset)
             self._db.execute(Q.put_meta, (trim.OLDEST, oldest))
@@ -157,18 +158,25 @@ class Journal:
         if span is None:
             return first_of_lane(lane)
         where = {"first": first_of_lane(lane), "before": before, "next": span.next}
-        await self._commit.submit(lambda unit: self._db.execute(Q.trim_other, where) and None)
+
+        def trim_lane(unit: Unit) -> None:
+            self._engine.flush(unit)
+            self._db.execute(Q.trim_other, where)
+
+        await self._commit.submit(trim_lane)
         self._others = self._find_others()
         return self._others[lane].oldest
 
     def _trim(self, unit: Unit, *, since: int) -> int | None:
+        self._engine.flush(unit)
         return trim.trim(self._db, since=since, before=self._oldest_offset)
 
     async def _drop_unused(self, after: int) -> tuple[int | None, int]:
-        cache = self._engine.cache
-        dropped: tuple[int | None, int] = await self._commit.submit(
-            lambda unit: trim.drop_unused(self._db, cache, after=after)
-        )
+        def drop(unit: Unit) -> tuple[int | None, int]:
+            self._engine.flush(unit)
+            return trim.drop_unused(self._db, self._engine.cache, after=after)
+
+        dropped: tuple[int | None, int] = await self._commit.submit(drop)
         return dropped
 
     async def offsets_at(self, at: int) -> dict[int, int]:

@@ -2,8 +2,11 @@
 
 import heapq
 
-from couriermq.core.lifecycle.tally import Tally
+from couriermq.core.lifecycle.tally import NEVER, Tally
 from couriermq.core.lifecycle.unit import Unit
+
+MOST_STALE = 1_000
+"""Entries of the agenda that others have superseded, besides as many as there are queues."""
 
 
 class Ledger:
@@ -34,6 +37,9 @@ class Ledger:
 
     def note(self, at: int, key: int) -> None:
         heapq.heappush(self.agenda, (at, key))
+        if len(self.agenda) > 2 * len(self.tallies) + MOST_STALE:
+            self.agenda = [(tally.next_due, key) for key, tally in self.tallies.items() if tally.next_due < NEVER]
+            heapq.heapify(self.agenda)
 
     def due(self, now: int) -> int | None:
         """The key of a queue that time has changed by now, taken off the agenda."""

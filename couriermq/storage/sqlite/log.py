@@ -129,14 +129,17 @@ class Log:
 
     def _copied(self, done: "asyncio.Future[None]") -> None:
         self._copying = False
-        if done.cancelled():
+        if done.cancelled() or self._is_finished:
             return
         if error := done.exception():
             self.check(error)
             return
         if self.page_count > self._most_pages and not self._db.in_transaction:
             # What came since is little; with nothing left to copy the next commit starts the log from its beginning.
-            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            try:
+                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            except sqlite3.Error as failed:
+                self.check(failed)
 
     def check(self, error: BaseException) -> None:
         """Whether an error says that a sync has failed, one of SQLite's own or that of the mark."""

@@ -167,6 +167,7 @@ class SqliteStore(Files, DataPlane, Claims, LandingStages, Journal, Disk):
 
     async def next_key(self) -> int:
         def order(unit: Unit) -> int:
+            self._engine.flush(unit)
             row = self._db.execute(Q.read_meta, ("next_key",)).fetchone()
             key = int(sound("the number of the next queue", row)[0]) if row else 1
             self._db.execute(Q.put_meta, ("next_key", key + 1))
@@ -179,6 +180,7 @@ class SqliteStore(Files, DataPlane, Claims, LandingStages, Journal, Disk):
         self, *, put: Sequence[StoredRecord] = (), delete: Sequence[StoredRecord] = (), events: Sequence[Event] = ()
     ) -> None:
         def order(unit: Unit) -> None:
+            self._engine.flush(unit)
             for record in delete:
                 query = Q.doom_record if record.kind == "queue" else Q.delete_record
                 where = (record.tenant, record.id)
@@ -205,6 +207,7 @@ class SqliteStore(Files, DataPlane, Claims, LandingStages, Journal, Disk):
 
     def _set_aside(self, unit: Unit, damaged: Damaged) -> Deciding[int | None]:
         """How many messages were set aside; None where nothing can be done."""
+        self._engine.flush(unit)
         (at,) = self._db.execute("SELECT max(at) FROM (SELECT at FROM journal ORDER BY start DESC LIMIT 1)").fetchone()
         if damaged.table is not None:
             keys = list(self._ledger.tallies)
@@ -293,6 +296,7 @@ class SqliteStore(Files, DataPlane, Claims, LandingStages, Journal, Disk):
         return found[live.key]
 
     def _counters(self, unit: Unit, queues: Sequence[Queue]) -> dict[int, Counters]:
+        self._engine.flush(unit)
         return {queue.key: self._counters_of(queue) for queue in queues}
 
     def _counters_of(self, queue: Queue) -> Counters:
@@ -335,11 +339,13 @@ class SqliteStore(Files, DataPlane, Claims, LandingStages, Journal, Disk):
         await self._finish_claims(now)
         await self._forget_stages(now)
         while self._dedup_due <= now:
-            gone = await self._commit.submit(
-                lambda unit: self._db.execute(Q.forget_dedup, {"now": now, "limit": STEP}).rowcount
-            )
+            gone = await self._commit.submit(partial(self._forget_dedup, now=now))
             self._dedup_due = now if gone == STEP else now + MINUTE
         return self._ledger.next_due()
+
+    def _forget_dedup(self, unit: Unit, *, now: int) -> int:
+        self._engine.flush(unit)
+        return self._db.execute(Q.forget_dedup, {"now": now, "limit": STEP}).rowcount
 
     def _pass_time(self, unit: Unit, *, key: int, now: int) -> Deciding[bool]:
         """Whether the queue was deleted and nothing of it is left now."""

@@ -15,8 +15,8 @@ from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import single_values, to_pack, to_single
 from couriermq.storage.trimming import STEP, is_copied
 
-REWRITTEN_BYTES = 1024 * 1024
-"""Of rows that one transaction rewrites."""
+WRITTEN_BYTES = 1024 * 1024
+"""Of bodies that one transaction copies out, and of rows that it rewrites."""
 
 OLDEST = "oldest_offset"
 
@@ -37,12 +37,17 @@ def oldest_behind(db: sqlite3.Connection, before: int) -> int | None:
 def trim(db: sqlite3.Connection, *, since: int, before: int) -> int | None:
     """One step: remove or retain rows from `since` up to `before`; where the next step begins, None after the last."""
     rows = db.execute(Q.rows_to_trim, {"from": since, "before": before, "limit": STEP}).fetchall()
+    written = 0
     for row in rows:
         start, first, last = row[0], row[6], row[7]
-        if has_sound_head(row) and (first is None or _is_unused(db, start, first, last)):
-            db.execute(Q.delete_journal_row, (start,))
-        else:
+        copied = _copied_out(db, start, first, last) if has_sound_head(row) else None
+        if copied is None:
             db.execute(Q.retain, (start,))
+        else:
+            db.execute(Q.delete_journal_row, (start,))
+            written += copied
+        if written > WRITTEN_BYTES:
+            return int(start) + 1
     return rows[-1][0] + 1 if len(rows) == STEP else None
 
 
@@ -60,14 +65,15 @@ def drop_unused(db: sqlite3.Connection, cache: Cache, *, after: int) -> tuple[in
             db.execute(Q.unretain, (start,))
         elif not has_sound_head(row):
             continue
-        elif first is None or _is_unused(db, start, first, last):
+        elif (copied := _copied_out(db, start, first, last)) is not None:
             db.execute(Q.delete_journal_row, (start,))
             db.execute(Q.unretain, (start,))
             cache.forget(start)
+            written += copied
             removed += 1
         else:
             written += _blank(db, start, first, last, kept, cache)
-        if written > REWRITTEN_BYTES:
+        if written > WRITTEN_BYTES:
             return int(start), removed
     return rows[-1][0] if len(rows) == STEP else None, removed
 
@@ -91,21 +97,25 @@ def _blank(db: sqlite3.Connection, start: int, first: int, last: int, kept: int 
     db.execute(Q.rewrite_journal, (head[-1], checksum(head), events, start))
     db.execute("PRAGMA secure_delete = FAST")
     db.execute(Q.keep_bodies, (kept, start))
-    cache.forget(start)
+    cache.rewritten(start)
     return len(events)
 
 
-def _is_unused(db: sqlite3.Connection, start: int, first: int, last: int) -> bool:
-    """Whether no message points to a row; the bodies of the last single ones are copied out."""
+def _copied_out(db: sqlite3.Connection, start: int, first: int | None, last: int) -> int | None:
+    """Let go of a row: how many bytes of bodies of its last single messages were copied out. None where too many
+    messages point to it."""
+    if first is None:
+        return 0
     where = {"start": start, "first": first, "last": last}
     has_packs = db.execute(Q.pointing_packs, where).fetchone() is not None
     singles = [to_single(row) for row in db.execute(Q.pointing_singles, where)]
-    if not is_copied(has_packs=has_packs, single_bytes=sum(single.size for single in singles)):
-        return False
+    size = sum(single.size for single in singles)
+    if not is_copied(has_packs=has_packs, single_bytes=size):
+        return None
     if singles:
         contents = load_contents(db, (), singles)
         for single, body in [(single, contents.body_of(single)) for single in singles]:
             db.execute(Q.insert_payload, (single.seq, body, crc32(body)))
             single.start = None
             db.execute(Q.copied_out, (single_values(single)[-1], single.seq))
-    return True
+    return size
