@@ -40,6 +40,14 @@ async def test_a_delayed_message_is_discarded_too(rig: Rig) -> None:
     assert await rig.receive("orders") == []
 
 
+@pytest.mark.parametrize("id_", [None, "m1"])
+async def test_a_delay_that_is_longer_than_the_retention_is_not_waited_for(rig: Rig, id_: str | None) -> None:
+    await rig.create("orders", retention_ms=60 * SECOND)
+    await rig.send("orders", id=id_, delay_ms=600 * SECOND)
+    await rig.pass_time(ms=60 * SECOND)
+    assert await rig.browse("orders") == []
+
+
 async def test_a_leased_message_is_discarded_from_its_receivers_hands(rig: Rig) -> None:
     await rig.create("orders", retention_ms=1_000)
     await rig.send("orders")

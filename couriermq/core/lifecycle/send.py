@@ -278,7 +278,7 @@ class _Intake:
             seqs[-1], queue.key, int(state), due_at, 0, 0, now, count, count, block.size, 0, position, FIRST_TURN
         )
         self._packs.append((pack, run))
-        self._unit.due(self._tally, now + (delay_ms or queue.settings.retention_ms))
+        self._unit.due(self._tally, now + min(delay_ms or queue.settings.retention_ms, queue.settings.retention_ms))
         if not delay_ms:
             self._unit.made_ready(queue.key, count)
         sent = map(Sent, seqs, ids)
@@ -287,7 +287,7 @@ class _Intake:
 
     def _take_slots(self, slots: Sequence[_Slot]) -> None:
         minted = self._sealer.message_ids([slot.seq for slot in slots])
-        ready, due_at = 0, 2**62
+        ready, due_at, retention_ms = 0, 2**62, self._queue.settings.retention_ms
         for slot, fresh in zip(slots, minted, strict=True):
             draft, now, seq = slot.parcel.draft, slot.order.now, slot.seq
             id_ = fresh if draft.id is None else draft.id
@@ -302,7 +302,7 @@ class _Intake:
                 self._unit.changes.dedups.append((*slot.dedup, now + DEDUP_MS, seq, id_))
             slot.outcomes[slot.index] = Sent(seq, id_)
             ready += not delay_ms
-            due_at = min(due_at, now + (delay_ms or self._queue.settings.retention_ms))
+            due_at = min(due_at, now + min(delay_ms or retention_ms, retention_ms))
         self._unit.due(self._tally, due_at)
         if ready:
             self._unit.made_ready(self._queue.key, ready)
