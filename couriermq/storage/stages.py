@@ -45,7 +45,8 @@ class Stages:
         self._check_send()
 
         def order(unit: Unit) -> None:
-            for number, chunk in enumerate(chunks):
+            self._check_target(target)
+            for number, chunk in reversed(list(enumerate(chunks))):  # the first one shows that the part is there
                 keys = sorted(chunk.keys)
                 unit.order("insert_chunk", target, stage, part, number, chunk.count, now, keys, chunk.parcels)
 

@@ -16,6 +16,7 @@ from couriermq.core.errors import (
 from couriermq.core.events import EventKind
 from couriermq.core.limits import STAGE_COUNT
 from couriermq.core.model import DAY, MINUTE, Draft, Kind
+from couriermq.stages import CHUNK
 from tests.support.engines import TENANT, WHO, Rig
 
 MANY = 3_500
@@ -100,6 +101,15 @@ async def test_a_part_that_comes_twice_is_kept_once(rig: Rig) -> None:
     await stage(rig, b"1")
     await stage(rig, b"1")
     assert await publish(rig, "s1") == 1
+
+
+async def test_a_part_that_comes_again_with_more_is_kept_as_it_came_first(rig: Rig) -> None:
+    await rig.create("orders")
+    await stage(rig, b"1", b"2")
+    await stage(rig, *[b"other"] * (CHUNK + 1))
+    await stage(rig, b"3", part=1)
+    assert await publish(rig, "s1") == 3
+    assert await held(rig) == [b"1", b"2", b"3"]
 
 
 async def test_a_stage_that_is_not_there_publishes_nothing(rig: Rig) -> None:

@@ -538,8 +538,14 @@ DELETE FROM claim WHERE queue = %s;
 DELETE FROM job WHERE queue = %s;
 
 -- name: insert_chunk
+-- A part that is there stays as it is.
 INSERT INTO stage (target, name, part, chunk, count, staged_at, keys, parcels)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING;
+SELECT new.* FROM (VALUES (%s::text, %s::text, %s::bigint, %s::int, %s::int, %s::bigint, %s::bytea, %s::bytea))
+    AS new (target, name, part, chunk, count, staged_at, keys, parcels)
+WHERE NOT EXISTS (
+    SELECT FROM stage AS old
+    WHERE old.target = new.target AND old.name = new.name AND old.part = new.part AND old.chunk = 0
+) ON CONFLICT DO NOTHING;
 
 -- name: stage_chunks
 SELECT count, keys, staged_at FROM stage WHERE target = %s AND name = %s ORDER BY part, chunk;

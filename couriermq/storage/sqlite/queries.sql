@@ -415,7 +415,8 @@ DELETE FROM job WHERE queue = ?;
 -- A part that is there, and a stage that is landing, stay as they are.
 INSERT OR IGNORE INTO stage (target, name, part, chunk, count, staged_at, keys, parcels, parcels_crc, crc)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, crc32(?8), crc(?1, ?2, ?3, ?4, ?5, ?6, ?7, crc32(?8))
-WHERE NOT EXISTS (SELECT 1 FROM landing WHERE target = ?1 AND name = ?2);
+WHERE NOT EXISTS (SELECT 1 FROM landing WHERE target = ?1 AND name = ?2)
+AND NOT EXISTS (SELECT 1 FROM stage WHERE target = ?1 AND name = ?2 AND part = ?3 AND chunk = 0);
 
 -- name: next_chunk
 SELECT part, chunk, count, parcels, parcels_crc = crc32(parcels) FROM stage
