@@ -73,6 +73,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(one.tag for one in self.incarnations)
 
     @property
+    def last_epoch(self) -> int:
+        """What epochs of jobs that earlier incarnations opened do not exceed: epochs jump as far as seqs."""
+        return self.present.first_seq - 1
+
+    @property
     def jumps(self) -> tuple[Jump, ...]:
         return tuple(jump for one in self.incarnations for jump in one.jumps)
 

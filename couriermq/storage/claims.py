@@ -5,6 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from couriermq.core.duties import UPKEEP
+from couriermq.core.errors import Fenced
+from couriermq.core.incarnations import Identity
 from couriermq.core.lifecycle import claim as rules
 from couriermq.core.lifecycle.needs import DecidedQueues, Deciding, JobsOf
 from couriermq.core.lifecycle.unit import Unit
@@ -17,6 +19,9 @@ class Claims:
 
     if TYPE_CHECKING:
         _directory: Directory
+
+        @property
+        def identity(self) -> Identity: ...
 
         async def _on(self, queue: Queue, now: int, decide: Callable[[Unit, Queue], Any]) -> Any: ...
 
@@ -33,8 +38,13 @@ class Claims:
         return await self._look(lambda unit: decide())
 
     async def open_job(self, queue: Queue, *, job: str, now: int) -> Job:
-        opened: Job = await self._on(queue, now, lambda unit, live: rules.open_job(unit, live, job, now=now))
+        step = partial(rules.open_job, name=job, last_epoch=self.identity.last_epoch, now=now)
+        opened: Job = await self._on(queue, now, step)
         return opened
+
+    def _check_incarnation(self, job: str, epoch: int) -> None:
+        if epoch <= self.identity.last_epoch:
+            raise Fenced(job, epoch)
 
     async def claim(
         self,
@@ -48,6 +58,7 @@ class Claims:
         now: int,
         principal: str,
     ) -> Claim:
+        self._check_incarnation(job, epoch)
         step = partial(
             rules.take_part, job=job, number=number, epoch=epoch, limit=limit, ready_by=ready_by, now=now,
             principal=principal,
@@ -58,6 +69,7 @@ class Claims:
         return claim
 
     async def read_claim(self, queue: Queue, *, job: str, number: int, epoch: int, start: int, stop: int) -> Slice:
+        self._check_incarnation(job, epoch)
         live = self._known(queue)
         found = await self._look(lambda unit: rules.held_claim(live, job, number, epoch))
         read = partial(rules.read_parts, live, job, number, start=start, stop=stop)
@@ -65,6 +77,7 @@ class Claims:
         return Slice(found.count, messages, following)
 
     async def ack_claims(self, queue: Queue, *, job: str, upto: int, epoch: int, now: int, principal: str) -> int:
+        self._check_incarnation(job, epoch)
         await self._on(queue, now, lambda unit, live: rules.ack_claims(unit, live, job, upto=upto, epoch=epoch))
         return await self._end_claims(queue, now, principal)
 

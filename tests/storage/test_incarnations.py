@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from couriermq.core.errors import InvalidReceipt, LeaseLost, MessageNotFound
+from couriermq.core.errors import Fenced, InvalidReceipt, JobNotFound, LeaseLost, MessageNotFound
 from couriermq.core.events import EventKind
 from couriermq.core.incarnations import JUMP
 from couriermq.core.model import Ack, Draft, Kind, LateAck, State
-from tests.support.engines import Rig, back_up, forget, opened_backup
+from tests.support.engines import WHO, Rig, back_up, forget, opened_backup
 
 
 @pytest.fixture
@@ -72,6 +72,29 @@ async def test_a_receipt_from_before_a_restore_settles_nothing(rig: Rig, tmp_pat
     outcomes = await copy.settle("orders", Ack(taken[0].receipt), Ack(lost.receipt), Ack("made-up"))
     assert [type(outcome).__name__ for outcome in outcomes] == ["Settled", "LeaseLost", "InvalidReceipt"]
     assert issubclass(InvalidReceipt, Exception)
+
+
+async def test_a_job_of_before_a_restore_claims_and_acks_nothing(rig: Rig, tmp_path: Path, copies: list[Rig]) -> None:
+    queue = await rig.create("orders")
+    await rig.send_all("orders", [Draft(body=b"%d" % n) for n in range(3)])
+    held = await rig.claims.open(queue, "kept")
+    await back_up(rig, tmp_path / "copy")
+    lost = [await rig.claims.open(queue, name) for name in ("kept", "new")]
+    copy = await restored(rig, tmp_path, copies)
+    queue, claims = copy.queue("orders"), copy.claims
+    for name, epoch in (("kept", held.epoch), ("kept", lost[0].epoch), ("new", lost[1].epoch)):
+        with pytest.raises((Fenced, JobNotFound)):
+            await claims.claim(queue, name, 1, epoch=epoch, limit=9, principal=WHO)
+    for name, epoch in (("kept", lost[0].epoch), ("new", lost[1].epoch)):
+        opened = await claims.open(queue, name)
+        assert opened.epoch > epoch
+        claim = await claims.claim(queue, name, 1, epoch=opened.epoch, limit=1, principal=WHO)
+        assert claim.count == 1
+        with pytest.raises(Fenced):
+            await claims.ack(queue, name, upto=1, epoch=epoch, principal=WHO)
+        with pytest.raises(Fenced):
+            await claims.read(queue, name, 1, epoch=epoch, start=0, stop=1)
+    assert (await copy.counters("orders")).total_count == 3
 
 
 async def test_messages_keep_their_ids_and_lost_ones_are_not_found(rig: Rig, tmp_path: Path, copies: list[Rig]) -> None:

@@ -39,10 +39,11 @@ PART = 1_000
 _row_of = attrgetter("start")
 
 
-def open_job(unit: Unit, queue: Queue, name: str, *, now: int) -> Deciding[Job]:
-    """Begin a new epoch."""
+def open_job(unit: Unit, queue: Queue, name: str, *, last_epoch: int, now: int) -> Deciding[Job]:
+    """Begin a new epoch, behind those of earlier incarnations of the store."""
     found: Job | None = yield JobOf(queue.key, name)
-    epoch, done = (found.epoch + 1, found.done) if found else (1, 0)
+    epoch, done = (found.epoch, found.done) if found else (0, 0)
+    epoch = max(epoch, last_epoch) + 1
     unit.order("put_job", queue.key, name, epoch, done, now)
     return Job(name=name, epoch=epoch, done=done, opened_at=now)
 
