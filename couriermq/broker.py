@@ -37,6 +37,7 @@ from couriermq.core.model import (
 )
 from couriermq.core.publications import Route, published_event, published_outcome
 from couriermq.core.routing import matches
+from couriermq.core.shards import Newest
 from couriermq.naming import WebhookIds
 from couriermq.pacing import in_steps
 from couriermq.storage.base import EventLog, Filter, Journals, Moved, Parcel, RoutesChanged, Span, Store
@@ -358,18 +359,18 @@ class Broker:
         queue: Queue,
         *,
         principal: str,
-        upto_seq: int | None = None,
+        upto: Newest | None = None,
         told: Callable[[int], Awaitable[None]] | None = None,
     ) -> int:
-        """Remove every message up to a seq, or that is in the queue now, whatever its state; returns how many.
+        """Remove every message that `upto` covers, or that is in the queue now, whatever its state; returns how many.
 
         It takes as long as the queue is; `told` hears after each step how many messages are gone.
         """
-        last_seq = await self.last_seq(queue) if upto_seq is None else upto_seq
+        bound = upto or Newest(at=self._clock.now(), seq=await self.last_seq(queue))
 
         def step(after: str | None, limit: int) -> Awaitable[Moved]:
             return self._store.purge(
-                queue, upto_seq=last_seq, after=after, limit=limit, now=self._clock.now(), principal=principal
+                queue, upto=bound, after=after, limit=limit, now=self._clock.now(), principal=principal
             )
 
         return await in_steps(step, told=told)
@@ -408,14 +409,14 @@ class Broker:
         _check_chosen(seqs)
         if target is not None and source.key == target.key:
             raise Invalid("a queue's messages cannot be moved to itself", field="target")
-        upto_seq = await self._store.last_seq(source)
+        upto = Newest(at=self._clock.now(), seq=await self._store.last_seq(source))
 
         def step(after: str | None, limit: int) -> Awaitable[Moved]:
             return self._store.move(
                 source,
                 target,
                 seqs=seqs,
-                upto_seq=upto_seq,
+                upto=upto,
                 after=after,
                 limit=limit,
                 kind=kind,

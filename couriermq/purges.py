@@ -17,6 +17,7 @@ from couriermq.clock import Clock
 from couriermq.core.duties import UPKEEP
 from couriermq.core.errors import CourierError, RecordNotFound
 from couriermq.core.model import SECOND, Queue, Record
+from couriermq.core.shards import Newest
 
 RECORD = "purge"
 """The kind of the record; its id is the queue's."""
@@ -58,8 +59,8 @@ class Purges:
 
     async def start(self, queue: Queue, *, principal: str) -> Purge:
         """Begin to remove every message that is in the queue now."""
-        upto_seq = await self._broker.last_seq(queue)
-        purge = Purge(upto_seq=upto_seq, principal=principal, started_at=self._clock.now())
+        started_at = self._clock.now()
+        purge = Purge(upto_seq=await self._broker.last_seq(queue), principal=principal, started_at=started_at)
         async with self._writing:
             self._newest[queue.id] = purge
             await self._put(queue, purge)
@@ -158,7 +159,8 @@ class Purges:
                 saved_at = self._clock.now()
                 await self._save(queue, purge)
 
-        await self._broker.purge(queue, principal=purge.principal, upto_seq=purge.upto_seq, told=told)
+        upto = Newest(purge.upto_seq, purge.started_at)
+        await self._broker.purge(queue, principal=purge.principal, upto=upto, told=told)
         purge.ended_at = self._clock.now()
         await self._save(queue, purge)
 

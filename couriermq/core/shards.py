@@ -6,6 +6,8 @@ starts at `k * 2**45`, so a store of one shard has plain numbers, and 64 shards 
 in a new era, so that new messages still come after old ones.
 """
 
+from typing import NamedTuple
+
 STEP = 2**45
 """Numbers that a shard has; all of them, eras included, stay exact in JSON."""
 MOST_SHARDS = 64
@@ -29,12 +31,18 @@ def era_start(era: int) -> int:
     return FIRST_ERA + era * ERA_SPAN
 
 
-def was_sent_by(seq: int, upto_seq: int) -> bool:
-    """Whether a message of a shard was there when `upto_seq` was the newest seq of that shard.
+class Newest(NamedTuple):
+    """Bounds a purge or a move: the newest seq of a queue's shard when it began, and when that was."""
 
-    A seq from another range of numbers was given elsewhere: its message came by a move, not by a later send.
-    """
-    return seq <= upto_seq or range_end(upto_seq) <= seq
+    seq: int
+    at: int
+
+    def covers(self, entered_at: int, seq: int) -> bool:
+        """Whether a message was there.
+
+        A seq from another range of numbers says nothing: its message came by a move, or the queue has moved since.
+        """
+        return seq <= self.seq if range_end(seq) == range_end(self.seq) else entered_at <= self.at
 
 
 def range_end(seq: int) -> int:

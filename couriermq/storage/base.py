@@ -35,6 +35,7 @@ from couriermq.core.model import (
     Slice,
 )
 from couriermq.core.sharding import Relocation, Shard, ShardFigures
+from couriermq.core.shards import Newest
 
 __all__ = ["Filter", "Moved", "Parcel"]  # nouns of the core that the Store protocol speaks of
 
@@ -247,9 +248,9 @@ class Store(Protocol):
         """Remove messages whatever their state (event `kind`: purged, cancelled); returns the seqs that were there."""
 
     async def purge(
-        self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
+        self, queue: Queue, *, upto: Newest, after: str | None, limit: int, now: int, principal: str
     ) -> Moved:
-        """Remove messages with `seq <= upto_seq`, looking at up to `limit` of them after a cursor."""
+        """Remove messages that `upto` covers, looking at up to `limit` after a cursor."""
 
     async def move(
         self,
@@ -257,7 +258,7 @@ class Store(Protocol):
         target: Queue | None,
         *,
         seqs: Sequence[int] | None,
-        upto_seq: int,
+        upto: Newest,
         after: str | None,
         limit: int,
         kind: str,

@@ -21,6 +21,7 @@ from couriermq.core.lifecycle.settle import Outcome, settle
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Lease, Message, Page, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
+from couriermq.core.shards import Newest
 from couriermq.storage.base import Directory, Filter, Moved, Parcel
 from couriermq.storage.group_commit import ACK, LATER, RECEIVE, SENDS, Collector, Joint, Work
 
@@ -130,9 +131,9 @@ class DataPlane:
         return gone
 
     async def purge(
-        self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
+        self, queue: Queue, *, upto: Newest, after: str | None, limit: int, now: int, principal: str
     ) -> Moved:
-        decide = partial(purge, upto_seq=upto_seq, after=after, limit=limit, now=now, principal=principal)
+        decide = partial(purge, upto=upto, after=after, limit=limit, now=now, principal=principal)
         moved: Moved = await self._on(queue, now, decide)
         return moved
 
@@ -142,7 +143,7 @@ class DataPlane:
         target: Queue | None,
         *,
         seqs: Sequence[int] | None,
-        upto_seq: int,
+        upto: Newest,
         after: str | None,
         limit: int,
         kind: str,
@@ -155,7 +156,7 @@ class DataPlane:
                 goal = yield from self._live(unit, target, now)
             return (
                 yield from move(
-                    unit, live, goal, queues=self._directory, seqs=seqs, upto_seq=upto_seq, after=after, limit=limit,
+                    unit, live, goal, queues=self._directory, seqs=seqs, upto=upto, after=after, limit=limit,
                     kind=kind, now=now, principal=principal,
                 )
             )  # fmt: skip

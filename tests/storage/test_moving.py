@@ -7,6 +7,7 @@ import pytest
 from couriermq.core.errors import BatchTooLarge, Invalid, LeaseLost, MessageNotFound
 from couriermq.core.events import EventKind
 from couriermq.core.model import Draft, Kind, LateAck, Message, State
+from couriermq.core.shards import Newest
 from tests.support.engines import WHO, Rig
 
 
@@ -69,11 +70,9 @@ async def test_an_empty_queue_can_be_purged(rig: Rig) -> None:
 async def test_a_purge_takes_only_what_was_sent_before_it_began(rig: Rig) -> None:
     await rig.create("orders")
     await rig.send("orders", id="before")
-    upto_seq = await rig.store.last_seq(rig.queue("orders"))
+    upto = Newest(await rig.store.last_seq(rig.queue("orders")), rig.now)
     await rig.send("orders", id="after")
-    step = await rig.store.purge(
-        rig.queue("orders"), upto_seq=upto_seq, after=None, limit=10, now=rig.now, principal=WHO
-    )
+    step = await rig.store.purge(rig.queue("orders"), upto=upto, after=None, limit=10, now=rig.now, principal=WHO)
     assert step.count == 1
     assert await ids(rig, "orders") == ["after"]
 

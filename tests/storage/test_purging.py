@@ -8,6 +8,7 @@ import pytest
 from couriermq.core.events import EventKind
 from couriermq.core.limits import COMMIT_BYTES
 from couriermq.core.model import Draft, Queue
+from couriermq.core.shards import Newest
 from couriermq.purges import SAVE_MS, STALE_MS, Purges
 from couriermq.storage.base import SWEEP_COUNT, SWEEP_MS, Moved
 from couriermq.storage.sqlite.store import SqliteStore
@@ -45,11 +46,11 @@ class Gate:
         rig.store.purge = self.step  # type: ignore[method-assign]
 
     async def step(
-        self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
+        self, queue: Queue, *, upto: Newest, after: str | None, limit: int, now: int, principal: str
     ) -> Moved:
         await self._open.acquire()
         self.limits.append(limit)
-        return await self._purge(queue, upto_seq=upto_seq, after=after, limit=limit, now=now, principal=principal)
+        return await self._purge(queue, upto=upto, after=after, limit=limit, now=now, principal=principal)
 
     def let(self, steps: int = 1) -> None:
         for _ in range(steps):

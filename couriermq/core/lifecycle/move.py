@@ -19,7 +19,7 @@ from couriermq.core.lifecycle.rows import Single, encode
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.limits import COMMIT_BYTES, Room
 from couriermq.core.model import Death, Kind, Queue, State
-from couriermq.core.shards import was_sent_by
+from couriermq.core.shards import Newest
 
 
 def transfer(
@@ -52,7 +52,7 @@ def move(
     *,
     queues: Queues,
     seqs: Sequence[int] | None,
-    upto_seq: int,
+    upto: Newest,
     after: str | None,
     limit: int,
     kind: str,
@@ -65,7 +65,7 @@ def move(
         members, following = yield from page(source, after, limit)
     else:
         members = yield from find_each(unit, source.key, seqs)
-    waiting = [m for m in members if state_of(m) != State.LEASED and was_sent_by(entrance_of(m)[1], upto_seq)]
+    waiting = [m for m in members if state_of(m) != State.LEASED and upto.covers(*entrance_of(m))]
     goals = [(m, goal) for m in waiting if (goal := target or _where_it_died(m, queues)) is not None]
     singles = yield from extract_each(unit, [member for member, _ in goals])
     for single, (_, goal) in zip(singles, goals, strict=True):

@@ -11,7 +11,7 @@ from couriermq.core.lifecycle.needs import Deciding
 from couriermq.core.lifecycle.rows import Single
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Json, Kind, Queue, State
-from couriermq.core.shards import was_sent_by
+from couriermq.core.shards import Newest
 
 
 def remove(
@@ -44,11 +44,11 @@ def remove_chosen(
 
 
 def purge(
-    unit: Unit, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
+    unit: Unit, queue: Queue, *, upto: Newest, after: str | None, limit: int, now: int, principal: str
 ) -> Deciding[Moved]:
     """One step of a purge."""
     members, following = yield from page(queue, after, limit)
-    gone = [member for member in members if was_sent_by(entrance_of(member)[1], upto_seq)]
+    gone = [member for member in members if upto.covers(*entrance_of(member))]
     singles = yield from extract_each(unit, gone)
     for single in singles:
         yield from remove(unit, queue, single, kind=EventKind.PURGED, at=now, principal=principal)

@@ -13,7 +13,7 @@ from couriermq.core.incarnations import Identity, Stamp, combined
 from couriermq.core.jumps import Jump
 from couriermq.core.model import Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
-from couriermq.core.shards import first_of, shard_of
+from couriermq.core.shards import Newest, first_of, shard_of
 from couriermq.storage.base import Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, Staged, StoredRecord
 from couriermq.storage.metrics import Metrics
 from couriermq.storage.sharded.claims import Claims, Stages
@@ -172,13 +172,11 @@ class ShardedStore(Claims, Stages):
         )
 
     async def purge(
-        self, queue: Queue, *, upto_seq: int, after: str | None, limit: int, now: int, principal: str
+        self, queue: Queue, *, upto: Newest, after: str | None, limit: int, now: int, principal: str
     ) -> Moved:
         return await self.routing.on(
             queue,
-            lambda engine: engine.purge(
-                queue, upto_seq=upto_seq, after=after, limit=limit, now=now, principal=principal
-            ),
+            lambda engine: engine.purge(queue, upto=upto, after=after, limit=limit, now=now, principal=principal),
         )
 
     async def move(
@@ -187,7 +185,7 @@ class ShardedStore(Claims, Stages):
         target: Queue | None,
         *,
         seqs: Sequence[int] | None,
-        upto_seq: int,
+        upto: Newest,
         after: str | None,
         limit: int,
         kind: str,
@@ -201,7 +199,7 @@ class ShardedStore(Claims, Stages):
             away = target is not None and places.of(target.key) != places.of(source.key)
             goal = stand_in(target) if away and target is not None else target
             return engine.move(
-                source, goal, seqs=seqs, upto_seq=upto_seq, after=after, limit=limit, kind=kind, now=now,
+                source, goal, seqs=seqs, upto=upto, after=after, limit=limit, kind=kind, now=now,
                 principal=principal,
             )  # fmt: skip
 

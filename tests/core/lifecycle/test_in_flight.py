@@ -28,6 +28,7 @@ from couriermq.core.model import (
     QueueSettings,
     Release,
 )
+from couriermq.core.shards import Newest
 from tests.support.memory import NOW, Memory, plain
 
 
@@ -238,7 +239,9 @@ def _expired(memory: Memory, leases: list[Lease]) -> None:
 
 def _purged(memory: Memory, leases: list[Lease]) -> None:
     last = leases[-1].message.seq
-    memory.decide(purge(memory.unit, memory.queue, upto_seq=last, after=None, limit=100, now=NOW, principal="root"))
+    memory.decide(
+        purge(memory.unit, memory.queue, upto=Newest(last, NOW), after=None, limit=100, now=NOW, principal="root")
+    )
 
 
 def _removed(memory: Memory, leases: list[Lease]) -> None:

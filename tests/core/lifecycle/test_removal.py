@@ -13,11 +13,12 @@ from couriermq.core.lifecycle.purge import purge, remove_chosen, sweep
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.limits import RESPONSE_BYTES
 from couriermq.core.model import UNENDING, Claim, Draft, Job, Publication, Queue, Release
+from couriermq.core.shards import Newest
 from tests.support.memory import NOW, Memory, plain
 
 
 def moved(memory: Memory, target: Queue | None, source: Queue | None = None, **order: Any) -> cursor.Moved:
-    whole = {"seqs": None, "upto_seq": 1_000, "after": None, "limit": 100, "kind": EventKind.MOVED} | order
+    whole = {"seqs": None, "upto": Newest(1_000, NOW), "after": None, "limit": 100, "kind": EventKind.MOVED} | order
     source = source or memory.queue
     step = move(memory.unit, source, target, queues=memory, now=NOW + 5, principal="root", **whole)
     found: cursor.Moved = memory.decide(step)
@@ -43,7 +44,7 @@ class TestMove:
     def test_what_came_later_stays(self) -> None:
         memory = Memory()
         memory.send(*plain(3))
-        assert moved(memory, memory.add("bills"), upto_seq=2).count == 2
+        assert moved(memory, memory.add("bills"), upto=Newest(2, NOW)).count == 2
 
     def test_chosen_messages_leave_a_hole_in_their_pack(self) -> None:
         memory = Memory()
@@ -68,7 +69,9 @@ class TestPurge:
         memory.send(*plain(5))
         after, counts = None, []
         while True:
-            step = purge(memory.unit, memory.queue, upto_seq=9, after=after, limit=2, now=NOW, principal="root")
+            step = purge(
+                memory.unit, memory.queue, upto=Newest(9, NOW), after=after, limit=2, now=NOW, principal="root"
+            )
             result = memory.decide(step)
             counts.append(result.count)
             after = result.next

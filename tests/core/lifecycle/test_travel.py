@@ -5,7 +5,7 @@ from couriermq.core.lifecycle.move import move
 from couriermq.core.lifecycle.purge import purge
 from couriermq.core.lifecycle.travel import Traveller
 from couriermq.core.model import Draft, Kind, State
-from couriermq.core.shards import first_of
+from couriermq.core.shards import Newest, first_of
 from tests.support.memory import NOW, Memory
 
 
@@ -55,8 +55,8 @@ def test_a_message_that_comes_back_arrives_again() -> None:
     memory.decide(travel.depart(memory.unit, 2, [seq for seq, _, _ in travelling]))
     home = there.add("home")
     decision = move(
-        there.unit, there.queue, home, queues=there, seqs=None, upto_seq=99, after=None, limit=9, kind="redriven",
-        now=NOW + 300, principal="root",
+        there.unit, there.queue, home, queues=there, seqs=None, upto=Newest(99, NOW + 300), after=None, limit=9,
+        kind="redriven", now=NOW + 300, principal="root",
     )  # fmt: skip
     there.decide(decision)
     memory.decide(travel.arrive(memory.unit, memory.queue, on_the_way(there), now=NOW + 301))
@@ -87,6 +87,6 @@ def test_a_purge_removes_messages_that_came_from_a_shard_with_higher_numbers() -
     single.seq = first_of(3) + 7
     there.decide(travel.arrive(there.unit, there.queue, [(single.seq, single, body)], now=NOW + 200))
     step = there.decide(
-        purge(there.unit, there.queue, upto_seq=1, after=None, limit=9, now=NOW + 300, principal="root")
+        purge(there.unit, there.queue, upto=Newest(1, NOW + 300), after=None, limit=9, now=NOW + 300, principal="root")
     )
     assert (step.count, there.figures()) == (1, (0, 0, 0, 0))

@@ -4,6 +4,7 @@ from couriermq.core.events import EventKind
 from couriermq.core.lifecycle.move import move
 from couriermq.core.lifecycle.purge import purge
 from couriermq.core.model import Ack, Draft, Extend, Parcel, Release
+from couriermq.core.shards import Newest
 from tests.support.memory import NOW, Memory, plain
 
 LATEST = 2**63 - 1
@@ -73,7 +74,7 @@ def test_a_message_counts_on_in_its_dead_letter_queue_and_back() -> None:
     memory.receive()
     memory.expire(NOW + 100)
     decision = move(
-        memory.unit, dead, None, queues=memory, seqs=None, upto_seq=LATEST, after=None, limit=9,
+        memory.unit, dead, None, queues=memory, seqs=None, upto=Newest(LATEST, LATEST), after=None, limit=9,
         kind=EventKind.REDRIVEN, now=NOW + 200, principal="root",
     )  # fmt: skip
     memory.decide(decision)
@@ -97,7 +98,9 @@ def test_what_ends_without_an_ack_has_a_turn_too() -> None:
     memory = Memory(retention_ms=1_000)
     memory.send(*plain(2), Draft(body=b"x", retention_ms=10))
     memory.expire(NOW + 10)
-    memory.decide(purge(memory.unit, memory.queue, upto_seq=1, after=None, limit=9, now=NOW + 20, principal="root"))
+    memory.decide(
+        purge(memory.unit, memory.queue, upto=Newest(1, NOW), after=None, limit=9, now=NOW + 20, principal="root")
+    )
     memory.expire(NOW + 1_000)
     ends = ("purged", "discarded", "discarded")
     assert [story(memory, seq)[1:] for seq in (1, 2, 3)] == [[(kind, 2)] for kind in ends]

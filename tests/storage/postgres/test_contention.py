@@ -9,6 +9,7 @@ import pytest
 
 from couriermq.core.errors import Unavailable
 from couriermq.core.model import Draft, Kind
+from couriermq.core.shards import Newest
 from couriermq.storage import group_commit
 from couriermq.storage.postgres import duties, engine, notifications
 from couriermq.storage.postgres.connection import ask
@@ -138,7 +139,7 @@ async def test_a_purge_goes_on_behind_packs_that_others_remove_meanwhile(
         come, gone = gate(three, monkeypatch)
         behind = asyncio.gather(*(three.ack("orders", lease) for lease in leases[5:7]))
         await come.wait()
-        step = one.store.purge(queue, upto_seq=last_seq, after=None, limit=4, now=one.now, principal=WHO)
+        step = one.store.purge(queue, upto=Newest(last_seq, one.now), after=None, limit=4, now=one.now, principal=WHO)
         purge = await begin(url, one, step)
         assert not purge.done()
         go.set()
