@@ -45,7 +45,12 @@ class ShardJournal:
         return await (await self._log()).offset_keeping(size, lane)
 
     async def trim_events(self, *, before: int) -> int:
-        return await (await self._log()).trim_events(before=before)
+        """Forgets nothing while a queue leaves the shard: the move finds in the journal what has changed meanwhile."""
+        await self._routing.home.refresh()  # a move that begins from now on reads only what is behind `before`
+        log = await self._log()
+        if self._routing.places.is_being_left(self._number):
+            return (await log.spans())[lane_of(before)].oldest
+        return await log.trim_events(before=before)
 
     async def tidy(self) -> None:
         await (await self._log()).tidy()

@@ -13,7 +13,7 @@ from time import perf_counter
 import msgspec
 
 from couriermq.clock import Clock, fresh_key
-from couriermq.core.errors import InUse, Invalid
+from couriermq.core.errors import InUse, Invalid, QueueNotFound
 from couriermq.core.lanes import first_of_lane
 from couriermq.core.model import MINUTE, Kind, Queue
 from couriermq.core.sharding import Relocation, RelocationState
@@ -167,13 +167,13 @@ class Move:
         routing, to, home = self._routing, self._relocation.target, self._routing.home
         async with home.changing():
             self._check_mine()
+            known = [_present(routing, queue) for queue in self._family]
             if to:
-                copies = [queue_record(routing.catalog.queue_of_key(queue.key) or queue) for queue in self._family]
+                copies = [queue_record(queue) for queue in known]
                 await target.change_records(put=copies)
                 routing.members[to].residents.learn(put=copies, delete=())
             frozen_ms = round((perf_counter() - began) * 1_000)
             done = self._changed(state=RelocationState.CLEANING, frozen_ms=frozen_ms)
-            known = [routing.catalog.queue_of_key(queue.key) or queue for queue in self._family]
             news = [*map(named_record, known), *(place_record(queue, to) for queue in known), relocation_record(done)]
             await home.change_records(put=news)
             self._relocation = done
@@ -220,6 +220,7 @@ def family_of(routing: Routing, queue: Queue) -> list[Queue]:
 async def begin(routing: Routing, clock: Clock, queue: Queue, to: int) -> Relocation:
     """Note that a queue is to move; raises what stands against it."""
     async with routing.home.changing():
+        queue = _present(routing, queue)
         source = routing.places.of(queue.key)
         if queue.owner is not None:
             raise Invalid("a listener's queues live with the queue that it listens to; move that", field="queue")
@@ -239,6 +240,14 @@ async def begin(routing: Routing, clock: Clock, queue: Queue, to: int) -> Reloca
         )
         await tell(routing, relocation)
         return relocation
+
+
+def _present(routing: Routing, queue: Queue) -> Queue:
+    """The queue as its settings are now; raises QueueNotFound for one that was deleted."""
+    known = routing.catalog.queue_of_key(queue.key)
+    if known is None:
+        raise QueueNotFound(queue.name)
+    return known
 
 
 async def tell(routing: Routing, relocation: Relocation) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from couriermq.core.errors import ShardNotFound
 from couriermq.core.model import Queue
-from couriermq.core.sharding import HOME, Relocation, Shard
+from couriermq.core.sharding import HOME, Relocation, RelocationState, Shard
 from couriermq.storage.base import StoredRecord
 
 SHARD, PLACE, RELOCATION, FENCE, ERA = "shard", "place", "relocation", "fence", "era"
@@ -75,6 +75,11 @@ class Places:
     def is_moving(self, queue_id: str) -> bool:
         known = self.relocations.get(queue_id)
         return known is not None and not known.state.is_over
+
+    def is_being_left(self, shard: int) -> bool:
+        """Whether a queue is copied from this shard, which stays in use until it lives elsewhere."""
+        copying = {RelocationState.COPYING, RelocationState.FROZEN}
+        return any(one.source == shard and one.state in copying for one in self.relocations.values())
 
     def shard_named(self, name: str) -> Shard:
         for shard in self.present:
