@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from couriermq.core.duties import UPKEEP
+from couriermq.core.errors import QueueNotFound
 from couriermq.core.lifecycle import publish as rules
 from couriermq.core.lifecycle import send
 from couriermq.core.lifecycle.expire import STEP
@@ -12,7 +13,7 @@ from couriermq.core.lifecycle.needs import Deciding, NextChunk, OldStages, Publi
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import MINUTE, Publication
 from couriermq.core.receipts import Sealer
-from couriermq.storage.base import Chunk, Directory, Staged
+from couriermq.storage.base import Chunk, Directory, Parcel, Staged
 from couriermq.storage.group_commit import Apart, Collector
 from couriermq.storage.staging import MEMORY_MS, staged_of, unpack
 
@@ -56,6 +57,7 @@ class Stages:
         self, target: str, *, series: str, number: int, stages: Sequence[str], now: int, principal: str
     ) -> Publication:
         def order(unit: Unit) -> Deciding[Publication]:
+            self._check_target(target)
             return rules.publish(
                 unit, target, series=series, number=number, stages=stages, now=now, principal=principal,
                 land=self._land_stage,
@@ -84,12 +86,29 @@ class Stages:
         else:
             parcels, events = unpack(chunk.parcels, self._directory, at=now)
             order = send.Order(parcels, now, principal, events)
-            yield from send.send(unit, [order], queues=self._directory, sealer=self.sealer)
+            (outcomes,) = yield from send.send(unit, [order], queues=self._directory, sealer=self.sealer)
+            self._check_sent(parcels, outcomes)
         unit.order("delete_chunk", *where)
         return True
 
+    def _check_target(self, target: str) -> None:
+        """Raise QueueNotFound for a queue that lives on another shard or is about to."""
+        queue = self._directory.queue_of_id(target)
+        if queue is not None and queue.key < 0:  # a stand-in
+            raise QueueNotFound(queue.name)
+
+    def _check_sent(self, parcels: Sequence[Parcel], outcomes: send.Outcomes) -> None:
+        """Raise QueueNotFound for a message that a queue on another shard should have got. What was for a queue that is
+        gone is gone too."""
+        for parcel, outcome in zip(parcels, outcomes, strict=True):
+            if isinstance(outcome, QueueNotFound) and self._directory.queue_of_key(parcel.queue.key) is None:
+                elsewhere = self._directory.queue_of_key(-parcel.queue.key)
+                if elsewhere is not None:
+                    raise QueueNotFound(elsewhere.name)
+
     async def publication(self, target: str, *, series: str) -> Publication | None:
         def order(unit: Unit) -> Deciding[Publication | None]:
+            self._check_target(target)
             known: Publication | None = yield PublicationOf(target, series)
             return known
 
@@ -98,6 +117,7 @@ class Stages:
 
     async def drop_stages(self, target: str, *, stages: Sequence[str]) -> None:
         def order(unit: Unit) -> None:
+            self._check_target(target)
             for stage in stages:
                 unit.order("drop_stage", target, stage)
 

@@ -72,6 +72,11 @@ class Porting:
             raise QueueNotFound(queue.name)
         await self._store._commit.submit(lambda unit: travel.arrive(unit, queue, travellers, now=now))
 
+    async def come_home(self, key: int, queue: Queue, *, limit: int, now: int) -> int:
+        step = partial(travel.come_home, key=key, queue=queue, limit=limit, now=now)
+        count: int = await self._store._commit.submit(step)
+        return count
+
     async def depart(self, key: int, seqs: Sequence[int]) -> None:
         await self._store._commit.submit(partial(travel.depart, key=key, seqs=seqs))
 

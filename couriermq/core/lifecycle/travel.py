@@ -36,25 +36,54 @@ def travellers(unit: Unit, key: int, *, limit: int) -> Deciding[list[Traveller]]
 def arrive(unit: Unit, queue: Queue, arrivals: Sequence[Traveller], *, now: int) -> Deciding[None]:
     """Put travellers into their queue, each once however often it comes. Nothing happens to them: no event, no turn."""
     yield Exclusive([queue.key])
-    names = [(-queue.key, f"arrived:{seq}:{single.turn}") for seq, single, _ in arrivals]
-    remembered: dict[tuple[int, str], tuple[int, int, str]] = yield Dedup(names)
-    tally = unit.tally(queue.key)
-    for name, (seq, single, body) in zip(names, arrivals, strict=True):
-        if remembered.get(name, (0,))[0] > now:
+    remembered = yield from _remembered(queue, [single for _, single, _ in arrivals], now)
+    for seq, single, body in arrivals:
+        if seq in remembered:
             continue
-        group = (single.group or "") if queue.kind is Kind.FIFO else (single.group or None)
-        arrived = msgspec.structs.replace(
-            single, queue=queue.key, group=group, origin=None, start=None, position=0, is_stored=False
-        )
-        unit.put(arrived)
+        arrived = msgspec.structs.replace(single, origin=None, start=None, position=0, is_stored=False)
         unit.changes.bodies[seq] = body
-        unit.changes.dedups.append((*name, now + MEMORY_MS, seq, single.id))
-        tally.add(State.READY, single.size)
-        tally.oldest_at = None
-        unit.made_ready(queue.key)
-        unit.due(tally, single.entered_at + queue.settings.retention_ms)
-        if queue.kind is Kind.FIFO:
-            yield from refresh_group(unit, queue, group, leased=0)
+        unit.changes.dedups.append((*_name(queue, single), now + MEMORY_MS, seq, single.id))
+        yield from _enter(unit, queue, arrived)
+
+
+def come_home(unit: Unit, key: int, queue: Queue, *, limit: int, now: int) -> Deciding[int]:
+    """The same for messages that wait where their queue has moved to meanwhile; how many they were."""
+    yield Exclusive([queue.key])
+    found: Found = yield Ready(key, limit)
+    room = Room(COMMIT_BYTES)
+    singles = [single for single in found.singles[:limit] if room.takes(single.size)]
+    remembered = yield from _remembered(queue, singles, now)
+    for single in singles:
+        unit.tally(key).remove(single.state, single.size)
+        if single.seq in remembered:
+            unit.drop(single)
+        else:
+            yield from _enter(unit, queue, single)
+    return len(singles)
+
+
+def _remembered(queue: Queue, singles: Sequence[Single], now: int) -> Deciding[set[int]]:
+    """The seqs of those that have arrived before."""
+    names = {_name(queue, single): single.seq for single in singles}
+    found: dict[tuple[int, str], tuple[int, int, str]] = yield Dedup(list(names))
+    return {names[name] for name, (until_at, *_) in found.items() if until_at > now}
+
+
+def _name(queue: Queue, single: Single) -> tuple[int, str]:
+    return -queue.key, f"arrived:{single.seq}:{single.turn}"
+
+
+def _enter(unit: Unit, queue: Queue, single: Single) -> Deciding[None]:
+    single.queue = queue.key
+    single.group = (single.group or "") if queue.kind is Kind.FIFO else (single.group or None)
+    unit.put_moved(single)
+    tally = unit.tally(queue.key)
+    tally.add(State.READY, single.size)
+    tally.oldest_at = None
+    unit.made_ready(queue.key)
+    unit.due(tally, single.entered_at + queue.settings.retention_ms)
+    if queue.kind is Kind.FIFO:
+        yield from refresh_group(unit, queue, single.group, leased=0)
 
 
 def depart(unit: Unit, key: int, seqs: Sequence[int]) -> Deciding[None]:

@@ -61,12 +61,24 @@ class Porting:
         """Put travellers into their queue, each once however often it comes; raises QueueNotFound if it moved on."""
 
         def order(unit: Unit) -> Deciding[None]:
-            live = self._node.directory.queue_of_key(queue.key)
-            if live is None:
-                raise QueueNotFound(queue.name)
-            yield from travel.arrive(unit, live, travellers, now=now)
+            yield from travel.arrive(unit, self._resident(queue), travellers, now=now)
 
         await self._commit.submit(order)
+
+    async def come_home(self, key: int, queue: Queue, *, limit: int, now: int) -> int:
+        """Put what waits under a key into its queue, which lives here now; how many. Raises as `arrive` does."""
+
+        def order(unit: Unit) -> Deciding[int]:
+            return (yield from travel.come_home(unit, key, self._resident(queue), limit=limit, now=now))
+
+        count: int = await self._commit.submit(order)
+        return count
+
+    def _resident(self, queue: Queue) -> Queue:
+        live = self._node.directory.queue_of_key(queue.key)
+        if live is None:
+            raise QueueNotFound(queue.name)
+        return live
 
     async def depart(self, key: int, seqs: Sequence[int]) -> None:
         """Forget travellers that have arrived."""

@@ -57,7 +57,10 @@ def pack(parcels: Sequence[Parcel], shard: int, *, principal: str) -> Parcel:
 
 
 class Carrier:
-    """One task a node, at work while there is something to carry."""
+    """One task a node, at work while there is something to carry, and one for what could not be carried.
+
+    Callers wait for what is new. Nobody waits for the second task: a shard that is away delays no call to the others.
+    """
 
     def __init__(
         self,
@@ -74,14 +77,22 @@ class Carrier:
         self._engine = engine
         self._send = send
         self._work: set[tuple[int, int]] = set()
+        self._late: set[tuple[int, int]] = set()
+        """What could not be carried."""
+        self._renoted: set[tuple[int, int]] = set()
+        """Of that, what was noted again, perhaps too late for the attempt that is under way."""
         self._task: asyncio.Task[None] | None = None
+        self._retrying: asyncio.Task[None] | None = None
         self._carried: dict[tuple[int, int], int] = {}
         self._closed = False
 
     def note(self, shard: int, key: int) -> None:
         """Something waits on a shard under a key. Whoever has caused it carries it; later, anybody does."""
-        self._work.add((shard, key))
-        asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._start)
+        if (shard, key) in self._late:
+            self._renoted.add((shard, key))
+        else:
+            self._work.add((shard, key))
+            asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._start)
 
     def _start(self) -> None:
         if self._task is None and self._work and not self._closed:
@@ -99,11 +110,14 @@ class Carrier:
                 await asyncio.wait_for(asyncio.shield(self._task), PATIENCE_SECONDS)
 
     async def delivered(self, shard: int, target: int, seq: int, *, now: int) -> None:
-        """Wait until a parcel of the outbox is gone, unless that takes too long: another node may be carrying it."""
+        """Wait until a parcel of the outbox is gone, unless it cannot be carried now or that takes too long: another
+        node may be carrying it."""
         deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
         await self.settled()
         box = outbox(target)
         while self._carried.get((shard, box.key), 0) < seq and asyncio.get_running_loop().time() < deadline:
+            if (shard, box.key) in self._late:
+                return
             page = await (await self._engine(shard)).browse(box, now=now, where=Filter(), limit=1)
             if not page.messages or page.messages[0].seq > seq:
                 return
@@ -111,20 +125,32 @@ class Carrier:
 
     async def close(self) -> None:
         self._closed = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [task for task in (self._task, self._retrying) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self) -> None:
         try:
             while self._work:
                 work, self._work = self._work, set()
-                failed = [one for one in sorted(work) if not await self._tried(*one)]
-                if failed:
-                    self._work.update(failed)
-                    await asyncio.sleep(RETRY_SECONDS)
+                for one in sorted(work):
+                    if not await self._tried(*one):
+                        self._late.add(one)
+                        self._retrying = self._retrying or asyncio.create_task(self._retry())
         finally:
             self._task = None
+
+    async def _retry(self) -> None:
+        try:
+            while self._late:
+                await asyncio.sleep(RETRY_SECONDS)
+                for one in sorted(self._late):
+                    self._renoted.discard(one)
+                    if await self._tried(*one) and one not in self._renoted:
+                        self._late.discard(one)
+        finally:
+            self._retrying = None
 
     async def _tried(self, shard: int, key: int) -> bool:
         try:
@@ -140,13 +166,22 @@ class Carrier:
         source = await self._engine(shard)
         while travellers := await source.porting.travellers(key, limit=LIMIT):
             seqs = [traveller[0] for traveller in travellers]
-            queue = self._catalog.queue_of_key(-key)
+            queue = await self._known(-key)
             if queue is None:
                 log.warning("%d messages were on their way to a queue that has been deleted", len(seqs))
+            elif self._places.of(queue.key) == shard:  # it has moved to where they wait
+                await source.porting.come_home(key, queue, limit=LIMIT, now=self._clock.now())
+                continue
             else:
                 target = await self._engine(self._places.of(queue.key))
                 await target.porting.arrive(queue, travellers, source=shard, now=self._clock.now())
             await source.porting.depart(key, seqs)
+
+    async def _known(self, key: int) -> Queue | None:
+        """The queue; None for one that was deleted. One that this node does not know another may have just made."""
+        if self._catalog.queue_of_key(key) is None:
+            await (await self._engine(0)).refresh()
+        return self._catalog.queue_of_key(key)
 
     # -- parcels ----------------------------------------------------------------------------------------------
 
@@ -168,9 +203,10 @@ class Carrier:
         bundle = _bundle.decode(lease.message.body)
         names = bundle.names or [None] * len(bundle.parcels)
         parcels = [
-            Parcel(queue, draft, copy_of, once=name or f"{shard}:{lease.message.seq}:{index}")
-            for index, ((key, draft, copy_of), name) in enumerate(zip(bundle.parcels, names, strict=True))
-            if (queue := self._catalog.queue_of_key(key) or _gone(key))
+            Parcel(
+                await self._known(key) or _gone(key), draft, copy_of, once=name or f"{shard}:{lease.message.seq}:{n}"
+            )
+            for n, ((key, draft, copy_of), name) in enumerate(zip(bundle.parcels, names, strict=True))
         ]
         for parcel, outcome in zip(parcels, await self._take_along(parcels, bundle.principal), strict=True):
             if isinstance(outcome, CourierError) and not isinstance(outcome, QueueNotFound):

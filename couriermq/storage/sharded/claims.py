@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from couriermq.core.errors import Invalid, QueueNotFound
 from couriermq.core.model import Claim, Job, Publication, Queue, Slice
 from couriermq.storage.base import Chunk
 from couriermq.storage.sharded.carrier import pack as into_outbox
@@ -85,12 +86,19 @@ class Stages:
     async def publish(
         self, target: str, *, series: str, number: int, stages: Sequence[str], now: int, principal: str
     ) -> Publication:
-        return await self.routing.on(
-            self._queue(target),
-            lambda engine: engine.publish(
-                target, series=series, number=number, stages=stages, now=now, principal=principal
-            ),
-        )
+        queue = self._queue(target)
+        try:
+            return await self.routing.on(
+                queue,
+                lambda engine: engine.publish(
+                    target, series=series, number=number, stages=stages, now=now, principal=principal
+                ),
+            )
+        except QueueNotFound as error:
+            if queue is not None:
+                raise
+            # Staged for queues as they lived when the store had one shard.
+            raise Invalid(f"{error}; it has moved since the messages were staged: stage them again") from error
 
     async def publication(self, target: str, *, series: str) -> Publication | None:
         return await self.routing.on(self._queue(target), lambda engine: engine.publication(target, series=series))

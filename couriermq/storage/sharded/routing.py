@@ -116,6 +116,20 @@ class Routing:
                 await self.carrier.settled()
             return answer
 
+    def is_moving(self, queue: Queue) -> bool:
+        """Whether the queue, or the one that it belongs to as a queue of a listener, is on its way to another shard."""
+        for one in self.places.relocations.values():
+            moving = None if one.state.is_over else self.catalog.queue_of_id(one.queue_id)
+            if moving is not None and (
+                moving.key == queue.key
+                or any(
+                    queue.id in (listener.outbox_id, listener.dead_letters_id)
+                    for listener in self.catalog.listeners_of(moving)
+                )
+            ):
+                return True
+        return False
+
     async def wait_for(self, queue: Queue, deadline: float = 0.0) -> float:
         """A shard does not have the queue: raises what it raised unless it is on the move; else some time later."""
         if self.places.is_plain or self.catalog.queue_of_key(queue.key) is None:

@@ -17,6 +17,7 @@ from couriermq.storage.base import CannotOpen, Parcel
 from couriermq.storage.postgres.store import PostgresStore
 from couriermq.storage.sharded.carrier import pack
 from couriermq.storage.sharded.moving import Move, begin, family_of
+from couriermq.storage.staging import pack as pack_stage
 from tests.support.engines import TENANT, WHO, Rig, TwoShards, forget
 from tests.support.eventually import eventually
 from tests.support.postgres import shared_cluster
@@ -341,7 +342,21 @@ async def test_a_parcel_that_is_carried_twice_arrives_once(nodes: list[Rig]) -> 
     rig.clock.advance(ms=20 * SECOND)
     await publish(rig, "n")
     for name in names:
-        assert await ids_in(rig, name) == ["m", "n"]
+        await eventually(partial(ids_in, rig, name), lambda ids: ids == ["m", "n"])
+
+
+async def test_what_was_staged_for_a_queue_that_has_moved_since_must_be_staged_again(nodes: list[Rig]) -> None:
+    """As it was staged while the store had one shard: each message says the queue that it goes to."""
+    rig = nodes[0]
+    names = await bound(rig, Kind.STANDARD, Kind.STANDARD)
+    exchange = rig.catalog.exchange(TENANT, "news")
+    parcels, events, _ = rig.broker.address(exchange, [Draft(body=b"x")], principal=WHO)
+    chunk = pack_stage(parcels, events, count=1)
+    await sharded(rig).routing.home.stage(exchange.id, stage="s", part=0, chunks=[chunk], now=rig.now)
+    with pytest.raises(Invalid, match="stage them again"):
+        await rig.stages.publish(exchange, "series", 1, ["s"], principal=WHO)
+    for name in names:
+        assert await ids_in(rig, name) == []
 
 
 async def test_a_parcel_keeps_its_name_on_a_second_leg(nodes: list[Rig]) -> None:
@@ -377,6 +392,27 @@ async def test_a_bound_queue_moves_while_the_exchange_is_used(nodes: list[Rig]) 
     assert await ids_in(rig, names[2]) == published
     for name in names:
         assert sorted(await ids_in(rig, name)) == sorted(published)
+
+
+async def test_a_trim_meanwhile_takes_nothing_that_the_move_needs(nodes: list[Rig]) -> None:
+    rig, other = nodes
+    await fill(rig, "orders", Kind.STANDARD)
+    await known_to(other, "orders")
+    routing, queue = sharded(rig).routing, rig.queue("orders")
+
+    async def reached(point: str) -> None:
+        if point == "copied":
+            await other.send("orders", b"meanwhile")
+            for journal in other.store.journals():
+                for span in (await journal.spans()).values():
+                    await journal.trim_events(before=span.next)
+            await other.send("orders", b"and later")
+
+    to = routing.places.shard_named(other_place(rig, "orders")).number
+    relocation = await begin(routing, rig.clock, queue, to)
+    await Move(routing, rig.clock, relocation, family_of(routing, queue), reached=reached).run()
+    assert routing.places.of(queue.key) == to
+    assert {b"meanwhile", b"and later"} <= {message.body for message in await rig.browse("orders")}
 
 
 # -- the mover dies -----------------------------------------------------------------------------------------------
