@@ -1,12 +1,17 @@
 """A store as plain facts, the same whatever the engine: what a migration reads from one and writes to another."""
 
-from collections.abc import AsyncIterator, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any, Protocol
+from itertools import takewhile
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from couriermq.core.lifecycle.rows import Contents, Pack, Single, single_of
+from couriermq.core.limits import COMMIT_BYTES, Room
+from couriermq.storage.base import CannotOpen
+from couriermq.storage.contents import Damaged
 
 TABLES: dict[str, tuple[str, ...]] = {
     "record": ("kind", "tenant", "id", "slot", "document"),
@@ -19,7 +24,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "stage": ("target", "name", "part", "chunk", "count", "staged_at", "keys", "parcels"),
     "publication": ("target", "series", "number", "count", "published_at"),
 }
-"""What there is besides messages and journal, and the columns that both engines have; all of it is small."""
+"""What there is besides messages and journal, and the columns that both engines have."""
 
 
 class DumpedMessage(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -82,6 +87,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 Batch = tuple[list[DumpedMessage], str]
 """Messages, and the cursor after them."""
+Rows = list[tuple[Any, ...]]
 
 
 class Dump(Protocol):
@@ -99,20 +105,27 @@ class Dump(Protocol):
         """How many messages, and how many events, there are."""
 
     def messages(self, after: str) -> AsyncIterator[Batch]: ...
-    async def named(self, seqs: Sequence[int]) -> list[DumpedMessage]: ...
-    async def delayed_until(self, at: int) -> list[int]: ...
+    def named(self, seqs: Sequence[int]) -> AsyncIterator[list[DumpedMessage]]:
+        """Those of the messages that there are, in batches."""
+
+    async def may_be_ready(self, at: int) -> list[int]:
+        """Seqs of delayed messages that can be ready by now without an event: their delay has ended by `at`, or they
+        wait for another attempt, which can be made at once."""
+
     async def spans(self) -> dict[int, tuple[int, int]]:
         """By lane of the journal, the oldest offset that readers see and the next one."""
 
     def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]:
         """What the lane of `start` has from there on."""
 
-    async def rows(self, table: str) -> list[tuple[Any, ...]]: ...
+    def rows(self, table: str) -> AsyncIterator[Rows]: ...
     async def read_note(self) -> Note | None: ...
     async def write_note(self, note: Note | None) -> None: ...
     async def put_messages(self, messages: Sequence[DumpedMessage], *, gone: Sequence[int] = ()) -> None: ...
     async def put_journal(self, commits: Sequence[DumpedCommit]) -> None: ...
-    async def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None: ...
+    async def put_rows(self, table: str, portions: AsyncIterator[Rows]) -> None:
+        """Replace what the table has."""
+
     async def put_facts(self, facts: Facts) -> None: ...
     async def erase_messages(self) -> None: ...
     async def trim_journal(self, *, before: int) -> None:
@@ -128,10 +141,34 @@ def dumped(s: Single, body: bytes) -> DumpedMessage:
     )  # fmt: skip
 
 
-def dumped_pack(pack: Pack, contents: Contents) -> list[DumpedMessage]:
+def dumped_pack(pack: Pack, contents: Contents) -> Iterator[DumpedMessage]:
     """The messages of a pack, each for itself."""
-    taken = [single_of(pack, index, contents) for index in pack.indexes()]
-    return [dumped(single, contents.body_of(single)) for single in taken]
+    for index in pack.indexes():
+        single = single_of(pack, index, contents)
+        yield dumped(single, contents.body_of(single))
+
+
+def rows_at_once(table: str) -> int:
+    """A row of `stage` can be as large as a request; of the other tables many fit into memory."""
+    return 1 if table == "stage" else 100
+
+
+Row = TypeVar("Row", bound=Pack | Single)
+
+
+def fitting(rows: Iterable[Row]) -> list[Row]:
+    """The first of the rows, as many as a batch has room for: at least one, and no more than COMMIT_BYTES."""
+    room = Room(COMMIT_BYTES)
+    return list(takewhile(lambda row: room.takes(row.bytes if isinstance(row, Pack) else row.weight), rows))
+
+
+@contextlib.contextmanager
+def refusing_damage() -> Iterator[None]:
+    """What is damaged is not copied."""
+    try:
+        yield
+    except Damaged as error:
+        raise CannotOpen(f"{error}; run `courier doctor`") from error
 
 
 class Digest:

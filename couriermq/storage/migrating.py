@@ -83,21 +83,25 @@ class Migration:
             await self._target.trim_journal(before=oldest)
         await self._copy_changes(note, now)
         for table in TABLES:
-            await self._target.put_rows(table, await self._source.rows(table))
+            await self._target.put_rows(table, self._source.rows(table))
         await self._target.put_facts(facts)
         found = await self._compare()
         await self._target.write_note(None)
         return found
 
     async def _copy_changes(self, note: Note, now: int) -> None:
-        seqs: set[int] = set(await self._target.delayed_until(now))
+        seqs: set[int] = set(await self._target.may_be_ready(now))
         for lane in await self._source.spans():
             async for commits in self._source.journal(note.since.get(lane, first_of_lane(lane))):
                 seqs.update(event.seq for event in _decoded(commits) if event.seq is not None)
         changed = sorted(seqs)
         for first in range(0, len(changed), CHUNK):
             some = changed[first : first + CHUNK]
-            await self._target.put_messages(await self._source.named(some), gone=some)
+            gone = set(some)
+            async for batch in self._source.named(some):
+                await self._target.put_messages(batch)
+                gone.difference_update(message.seq for message in batch)
+            await self._target.put_messages([], gone=sorted(gone))
             self._report("copying changes", first + len(some), len(changed))
 
     # -- checking ---------------------------------------------------------------------------------------------
@@ -109,7 +113,7 @@ class Migration:
             if wanted != got:
                 raise CannotOpen(f"the copy has {got[0]} {noun} that are not the {wanted[0]} of the source")
         for table in TABLES:
-            if _sorted(await self._source.rows(table)) != _sorted(await self._target.rows(table)):
+            if await _digest_rows(self._source, table) != await _digest_rows(self._target, table):
                 raise CannotOpen(f"the copy's table {table} is not that of the source")
         return await self._target.counts()
 
@@ -131,9 +135,13 @@ async def _digest_journal(store: Dump) -> tuple[int, int]:
     return digest.value
 
 
+async def _digest_rows(store: Dump, table: str) -> tuple[int, int]:
+    digest = Digest()
+    async for rows in store.rows(table):
+        for row in rows:
+            digest.add(row)
+    return digest.value
+
+
 def _decoded(commits: Sequence[DumpedCommit]) -> list[Event]:
     return [event for commit in commits for event in unpack(commit.events)]
-
-
-def _sorted(rows: list[tuple[object, ...]]) -> list[str]:
-    return sorted(map(repr, rows))

@@ -1,16 +1,19 @@
 """A store goes from one engine to the other and back, and is the same store there."""
 
 import asyncio
+import contextlib
 import functools
 import random
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from couriermq.core.model import SECOND, Draft, Kind, Release
+from couriermq.core.limits import COMMIT_BYTES
+from couriermq.core.model import HOUR, SECOND, Draft, Kind, Release, Sent
 from couriermq.storage.base import CannotOpen, Span
-from couriermq.storage.dump import Dump
+from couriermq.storage.dump import TABLES, Dump, DumpedCommit, DumpedMessage
 from couriermq.storage.migrating import Migration
 from couriermq.storage.postgres.dumping import PostgresDump
 from couriermq.storage.sqlite.dumping import SqliteDump
@@ -217,6 +220,158 @@ async def test_what_was_copied_may_be_trimmed_before_the_end(
         await moved.close()
         forget(tmp_path / "a")
         forget(tmp_path / "b")
+
+
+@contextlib.asynccontextmanager
+async def copied(rig: Rig, source: Dump, target: Dump) -> AsyncIterator[None]:
+    """What happens inside does so after most is copied, and before the rest is."""
+    await source.open()
+    await target.open()
+    try:
+        migration = Migration(source, target, lambda step, done, total: None)
+        await migration.copy()
+        yield
+        await rig.close()
+        await eventually(source.hold)  # PostgreSQL is still parting from the node
+        await migration.finish(now=rig.now)
+    finally:
+        await source.close()
+        await target.close()
+
+
+@pytest.mark.parametrize(("first", "second"), [("sqlite", "postgres"), ("postgres", "sqlite")])
+async def test_what_is_hastened_while_it_is_copied_is_ready_in_the_copy(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    """Of that there is no event, and it can be long before its delay ends."""
+    rig = Rig(functools.partial(ENGINES[first], tmp_path / "a"))
+    await rig.open()
+    orders = await rig.create("orders", retry_delay_ms=HOUR)
+    await rig.send_all("orders", [Draft(body=b"%d" % n) for n in range(3)])
+    await rig.send("orders", b"single", id="mine")
+    await rig.receive("orders", limit=2, lease_ms=SECOND)  # these wait together, the next two each for itself
+    for lease in await rig.receive("orders", limit=2):
+        await rig.release("orders", lease, delay_ms=HOUR)
+    await rig.pass_time(ms=2 * SECOND)
+    await rig.send("orders", b"not tried yet", delay_ms=HOUR)
+    async with copied(rig, dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False)):
+        assert await rig.broker.hasten(orders) == 4
+        before = await picture(rig)
+    moved = Rig(functools.partial(ENGINES[second], tmp_path / "b"), rig.clock)
+    await moved.open()
+    try:
+        assert await picture(moved) == before
+        assert await moved.store.check() == []
+        assert len(await moved.receive("orders", limit=10)) == 4
+    finally:
+        await moved.close()
+        forget(tmp_path / "a")
+        forget(tmp_path / "b")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), [("sqlite", "postgres"), ("postgres", "sqlite")])
+async def test_no_batch_has_more_bytes_than_a_commit(
+    tmp_path: Path, first: str, second: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(functools.partial(ENGINES[first], tmp_path / "a"))
+    await rig.open()
+    await rig.create("orders", max_body_bytes=2 * COMMIT_BYTES)
+    large = bytes(COMMIT_BYTES // 2 - 10_000)
+    for n in range(3):
+        await rig.send("orders", large)
+        await rig.send("orders", large, id=f"single{n}")
+    await rig.send("orders", bytes(COMMIT_BYTES + 1))
+    source, target = dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False)
+    sizes: list[list[int]] = []
+    put_messages, put_journal = target.put_messages, target.put_journal
+
+    async def put_some(messages: Sequence[DumpedMessage], *, gone: Sequence[int] = ()) -> None:
+        sizes.append([len(message.body) for message in messages])
+        await put_messages(messages, gone=gone)
+
+    async def put_commits(commits: Sequence[DumpedCommit]) -> None:
+        sizes.append([len(commit.events) for commit in commits])
+        await put_journal(commits)
+
+    monkeypatch.setattr(target, "put_messages", put_some)
+    monkeypatch.setattr(target, "put_journal", put_commits)
+    async with copied(rig, source, target):
+        while await rig.receive("orders", limit=100):
+            pass
+        before = [message.id for message in await rig.browse("orders")]
+    moved = Rig(functools.partial(ENGINES[second], tmp_path / "b"), rig.clock)
+    await moved.open()
+    try:
+        assert max(sum(some) for some in sizes if len(some) > 1) <= COMMIT_BYTES
+        assert [message.id for message in await moved.browse("orders")] == before
+        assert await moved.store.check() == []
+    finally:
+        await moved.close()
+        forget(tmp_path / "a")
+        forget(tmp_path / "b")
+
+
+@pytest.mark.parametrize(("first", "second"), [("sqlite", "postgres"), ("postgres", "sqlite")])
+async def test_tables_go_along_in_portions(tmp_path: Path, first: str, second: str) -> None:
+    """Of stages one chunk at a time, because one can be as large as a request."""
+    rig = Rig(functools.partial(ENGINES[first], tmp_path / "a"))
+    await rig.open()
+    orders = await rig.create("orders")
+    line = await rig.create("line", kind=Kind.FIFO)
+    for part in range(3):
+        await rig.stages.stage(orders, "night", part, [Draft(body=b"%d" % part)], principal=WHO)
+    await rig.send_all("line", [Draft(body=b"x", id=f"ü{n}", group=f"ü{n}") for n in range(250)])
+    await rig.close()
+    await migrated(dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False), now=rig.now)
+    source = dump(first, tmp_path / "a", source=True)
+    await source.open()
+    assert [len(rows) async for rows in source.rows("stage")] == [1, 1, 1]
+    assert [len(rows) async for rows in source.rows("fifo")] == [100, 100, 50]
+    await source.close()
+    moved = Rig(functools.partial(ENGINES[second], tmp_path / "b"), rig.clock)
+    await moved.open()
+    try:
+        await moved.stages.publish(orders, "nights", 1, ["night"], principal=WHO)
+        assert sorted(lease.message.body for lease in await moved.receive("orders", limit=10)) == [b"0", b"1", b"2"]
+        (again,) = await moved.send_all("line", [Draft(body=b"x", id="ü7", group="ü7")])
+        assert isinstance(again, Sent)
+        assert (await moved.broker.counters(line)).ready_count == 250
+        assert await moved.store.check() == []
+    finally:
+        await moved.close()
+        forget(tmp_path / "a")
+        forget(tmp_path / "b")
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+async def test_a_table_is_the_same_in_small_portions(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = await inhabited(engine, tmp_path, 5)
+    for name in ("orders", "listened"):
+        queue = rig.queue(name)
+        await rig.send_all(name, [Draft(body=b"x")] * 5)
+        job = await rig.claims.open(queue, "spark")
+        for number in (1, 2):
+            await rig.claims.claim(queue, "spark", number, epoch=job.epoch, limit=2, principal=WHO)
+            await rig.stages.stage(queue, f"night{number}", 1, [Draft(body=b"x")], principal=WHO)
+        await rig.stages.publish(queue, "nights", 1, ["night1"], principal=WHO)
+        await rig.stages.stage(queue, "night1", 1, [Draft(body=b"x")], principal=WHO)
+    await rig.close()
+    store = dump(engine, tmp_path, source=True)
+    await store.open()
+    try:
+        for table in TABLES:
+            whole = [row async for rows in store.rows(table) for row in rows]
+            with monkeypatch.context() as patch:
+                patch.setattr(f"couriermq.storage.{engine}.dumping.rows_at_once", lambda _: 1)
+                parts = [rows async for rows in store.rows(table)]
+            assert parts == [[row] for row in whole]
+            assert len(whole) > 1, table
+    finally:
+        await store.close()
+        forget(tmp_path)
 
 
 async def test_nothing_is_written_over_another_store(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A store on PostgreSQL as plain facts; see `storage.dump`."""
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -12,9 +12,21 @@ from couriermq.core.chronicle import blanked
 from couriermq.core.lanes import SHARD_LANES, first_of_lane, lane_of
 from couriermq.core.lifecycle.needs import Content, Named
 from couriermq.core.lifecycle.rows import Pack, Single, encode
+from couriermq.core.limits import COMMIT_BYTES
 from couriermq.storage.base import CannotOpen
-from couriermq.storage.contents import Damaged
-from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note, dumped, dumped_pack
+from couriermq.storage.dump import (
+    TABLES,
+    Batch,
+    DumpedCommit,
+    DumpedMessage,
+    Facts,
+    Note,
+    dumped,
+    dumped_pack,
+    fitting,
+    refusing_damage,
+    rows_at_once,
+)
 from couriermq.storage.postgres.connection import (
     LIVES,
     MIGRATION_LOCK,
@@ -40,8 +52,21 @@ LAST_LEASE_BLOCK = 2_147_470_001
 """The largest value of the sequence of numbers for leases."""
 _TEXTS = {"grp", "dedup_id", "id"}
 """Columns of `fifo` and `dedup` that are bytes here."""
-_FIGURES = TABLES["tally"][1:]
-_TALLIES = f"SELECT queue, {', '.join(f'sum({name})::bigint' for name in _FIGURES)} FROM tally GROUP BY queue"  # noqa: S608
+_SUMS = ", ".join(f"sum({name})::bigint AS {name}" for name in TABLES["tally"][1:])
+_TABLES = {
+    "record": "(SELECT * FROM record WHERE NOT gone) AS record",
+    "tally": f"(SELECT queue, {_SUMS} FROM tally GROUP BY queue) AS tally",  # noqa: S608 - ours
+}
+"""Where the rows of a table are not those that are stored."""
+_KEYS = {"record": 3, "tally": 1, "claim": 3, "claim_part": 4, "stage": 4}
+"""How many columns, the first ones, are the key of a table, where that is not two."""
+_JOURNAL = """
+SELECT start, count, at, private, events FROM (
+    SELECT *, sum(octet_length(events)) OVER (ORDER BY start) AS bytes FROM journal
+    WHERE start >= %s AND start < %s ORDER BY start LIMIT %s
+) AS page WHERE bytes <= %s OR bytes = octet_length(events) ORDER BY start
+"""
+"""As many as a batch has room for, and the first in any case."""
 
 
 class PostgresDump:
@@ -126,8 +151,9 @@ class PostgresDump:
         table, _, last = after.partition(":")
         seq = int(last or 0)
         while table != "message":
-            batch, seq = await self._packed(seq)
-            if not batch:
+            before = seq
+            batch, seq = await self._packed(before)
+            if seq == before:
                 table, seq = "message", 0
                 break
             yield batch, f"pack:{seq}"
@@ -141,14 +167,14 @@ class PostgresDump:
         """Messages of some packs, and the key of the last of these."""
         query = f"SELECT {PACK} FROM pack WHERE last > %s ORDER BY last LIMIT {PACKS}"  # noqa: S608 - ours
         async with self._one_moment():
-            packs = to_packs(await self._ask(query, after))
-            return await self._dumped(packs, ()), packs[-1].last if packs else after
+            packs = fitting(to_packs(await self._ask(query, after)))
+            return await self._dumped(packs), packs[-1].last if packs else after
 
     async def _single(self, after: int) -> tuple[list[DumpedMessage], int]:
         query = f"SELECT {SINGLE} FROM message WHERE seq > %s ORDER BY seq LIMIT {STEP}"  # noqa: S608 - ours
         async with self._one_moment():
-            singles = to_singles(await self._ask(query, after))
-            return await self._dumped((), singles), singles[-1].seq if singles else after
+            singles = fitting(to_singles(await self._ask(query, after)))
+            return await self._dumped(singles), singles[-1].seq if singles else after
 
     @contextlib.asynccontextmanager
     async def _one_moment(self) -> AsyncIterator[None]:
@@ -157,50 +183,54 @@ class PostgresDump:
             await self._db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield
 
-    async def _dumped(self, packs: Iterable[Pack], singles: Sequence[Single]) -> list[DumpedMessage]:
-        try:
-            found: list[DumpedMessage] = []
-            for pack in packs:
-                found += dumped_pack(pack, await self._loader.load(Content([pack])))
-            for single in singles:
-                contents = await self._loader.load(Content((), [single]))
-                found.append(dumped(single, contents.body_of(single)))
-        except Damaged as error:
-            raise CannotOpen(f"{error}; run `courier doctor`") from error
+    async def _dumped(self, rows: Sequence[Pack | Single], wanted: Container[int] | None = None) -> list[DumpedMessage]:
+        """Messages of these rows, all or those with the wanted seqs; contents are in memory row by row."""
+        found: list[DumpedMessage] = []
+        with refusing_damage():
+            for row in rows:
+                if isinstance(row, Pack):
+                    messages = dumped_pack(row, await self._loader.load(Content([row])))
+                    found += [message for message in messages if wanted is None or message.seq in wanted]
+                else:
+                    contents = await self._loader.load(Content((), [row]))
+                    found.append(dumped(row, contents.body_of(row)))
         return found
 
-    async def named(self, seqs: Sequence[int]) -> list[DumpedMessage]:
-        found, wanted = await self._loader.load(Named(None, seqs)), set(seqs)
-        return [message for message in await self._dumped(found.packs, found.singles) if message.seq in wanted]
+    async def named(self, seqs: Sequence[int]) -> AsyncIterator[list[DumpedMessage]]:
+        found = await self._loader.load(Named(None, seqs))
+        rows: list[Pack | Single] = [*found.packs, *found.singles]
+        while some := fitting(rows):
+            yield await self._dumped(some, set(seqs))
+            rows = rows[len(some) :]
 
-    async def delayed_until(self, at: int) -> list[int]:
-        seqs = [seq for (seq,) in await self._ask("SELECT seq FROM message WHERE state = 0 AND due_at <= %s", at)]
-        packs = await self._ask(f"SELECT {PACK} FROM pack WHERE state = 0 AND due_at <= %s", at)  # noqa: S608 - ours
+    async def may_be_ready(self, at: int) -> list[int]:
+        where = "WHERE state = 0 AND (due_at <= %s OR attempts > 0)"
+        seqs = [seq for (seq,) in await self._ask(f"SELECT seq FROM message {where}", at)]  # noqa: S608 - ours
+        packs = await self._ask(f"SELECT {PACK} FROM pack {where}", at)  # noqa: S608 - ours
         return [*seqs, *(seq for pack in to_packs(packs) for seq in pack.seqs())]
 
     async def spans(self) -> dict[int, tuple[int, int]]:
         return {lane: (oldest, following) for lane, oldest, following in await self._ask(Q.lanes, 0, SHARD_LANES - 1)}
 
     async def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]:
-        query = (
-            "SELECT start, count, at, private, events FROM journal WHERE start >= %s AND start < %s"
-            " ORDER BY start LIMIT %s"
-        )
         end = first_of_lane(lane_of(start) + 1)
-        while found := await self._ask(query, start, end, COMMITS):
+        while found := await self._ask(_JOURNAL, start, end, COMMITS, COMMIT_BYTES):
             yield [
                 DumpedCommit(first, count, at, blanked(events) if is_private else bytes(events))
                 for first, count, at, is_private, events in found
             ]
             start = found[-1][0] + 1
 
-    async def rows(self, table: str) -> Rows:
-        columns = TABLES[table]
-        where = "WHERE NOT gone" if table == "record" else ""
-        query = f"SELECT {', '.join(columns)} FROM {table} {where}"  # noqa: S608 - ours
-        found = await self._ask(_TALLIES if table == "tally" else query)
+    async def rows(self, table: str) -> AsyncIterator[Rows]:
+        columns, size = TABLES[table], _KEYS.get(table, 2)
+        key, marks = ", ".join(columns[:size]), ", ".join(["%s"] * size)
+        query = f"SELECT {', '.join(columns)} FROM {_TABLES.get(table, table)}"  # noqa: S608 - ours
+        end = f"ORDER BY {key} LIMIT {rows_at_once(table)}"
         texts = _TEXTS if table in {"fifo", "dedup"} else set()
-        return [tuple(_plain(name, value, texts) for name, value in zip(columns, row, strict=True)) for row in found]
+        found = await self._ask(f"{query} {end}")
+        while found:
+            yield [tuple(_plain(name, value, texts) for name, value in zip(columns, row, strict=True)) for row in found]
+            found = await self._ask(f"{query} WHERE ({key}) > ({marks}) {end}", *found[-1][:size])
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -232,7 +262,7 @@ class PostgresDump:
                 first = min(commit.start for commit in commits if lane_of(commit.start) == lane)
                 await self._ask("INSERT INTO lane VALUES (%s, %s) ON CONFLICT DO NOTHING", lane, first)
 
-    async def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    async def put_rows(self, table: str, portions: AsyncIterator[Rows]) -> None:
         columns = TABLES[table]
         texts = _TEXTS if table in {"fifo", "dedup"} else set()
         more = {"record": {"version": 1}, "tally": {"lane": NO_OWNER}}.get(table, {})
@@ -240,9 +270,10 @@ class PostgresDump:
             await self._db.execute(f"DELETE FROM {table}".encode())  # noqa: S608 - ours
             names = ", ".join((*columns, *more))
             async with self._db.cursor().copy(f"COPY {table} ({names}) FROM STDIN".encode()) as copy:
-                for row in rows:
-                    values = [_own(name, value, texts) for name, value in zip(columns, row, strict=True)]
-                    await copy.write_row([*values, *more.values()])
+                async for rows in portions:
+                    for row in rows:
+                        values = [_own(name, value, texts) for name, value in zip(columns, row, strict=True)]
+                        await copy.write_row([*values, *more.values()])
 
     async def put_facts(self, facts: Facts) -> None:
         put = "INSERT INTO meta VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"

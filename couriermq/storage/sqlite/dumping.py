@@ -1,6 +1,7 @@
 """An embedded store as plain facts; see `storage.dump`."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -11,9 +12,22 @@ from couriermq.core.chronicle import blanked
 from couriermq.core.lanes import LANE_SIZE, first_of_lane, lane_of
 from couriermq.core.lifecycle.needs import Named
 from couriermq.core.lifecycle.rows import Pack, Single, encode
+from couriermq.core.limits import COMMIT_BYTES, Room
 from couriermq.storage.base import CannotOpen
-from couriermq.storage.contents import Damaged
-from couriermq.storage.dump import TABLES, Batch, DumpedCommit, DumpedMessage, Facts, Note, dumped, dumped_pack
+from couriermq.storage.dump import (
+    TABLES,
+    Batch,
+    DumpedCommit,
+    DumpedMessage,
+    Facts,
+    Note,
+    Rows,
+    dumped,
+    dumped_pack,
+    fitting,
+    refusing_damage,
+    rows_at_once,
+)
 from couriermq.storage.sqlite import facts
 from couriermq.storage.sqlite.checksums import COLUMNS, checksum
 from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, migrations, prepare
@@ -25,6 +39,7 @@ from couriermq.storage.sqlite.rows import single_values, to_pack, to_single
 from couriermq.storage.sqlite.trim import OLDEST
 
 STEP = 1_000
+PACKS = 10
 COMMITS = 100
 _SINGLES = Q.named_singles.partition("WHERE")[0]
 
@@ -100,34 +115,68 @@ class SqliteDump:
         table, _, last = after.partition(":")
         seq = int(last or 0)
         while table != "message":
-            rows = self._db.execute("SELECT * FROM pack WHERE last > ? ORDER BY last LIMIT 10", (seq,)).fetchall()
-            if not rows:
+            before = seq
+            batch, seq = self._packed(before)
+            if seq == before:
                 table, seq = "message", 0
                 break
-            seq = rows[-1][0]
-            yield self._dumped([to_pack(row) for row in rows], []), f"pack:{seq}"
-        while rows := self._db.execute(f"{_SINGLES} WHERE seq > ? ORDER BY seq LIMIT ?", (seq, STEP)).fetchall():
-            seq = rows[-1][0]
-            yield self._dumped([], map(to_single, rows)), f"message:{seq}"
+            yield batch, f"pack:{seq}"
+        while True:
+            batch, seq = self._single(seq)
+            if not batch:
+                return
+            yield batch, f"message:{seq}"
 
-    async def named(self, seqs: Sequence[int]) -> list[DumpedMessage]:
-        found = facts.Facts(self._db).load(Named(None, seqs))
-        wanted = set(seqs)
-        return [message for message in self._dumped(found.packs, found.singles) if message.seq in wanted]
+    def _packed(self, after: int) -> tuple[list[DumpedMessage], int]:
+        """Messages of some packs, and the key of the last of these."""
+        with self._one_moment(), refusing_damage():
+            rows = self._db.execute(
+                "SELECT * FROM pack WHERE last > ? ORDER BY last LIMIT ?", (after, PACKS)
+            ).fetchall()
+            packs = fitting(map(to_pack, rows))
+            return self._dumped(packs), packs[-1].last if packs else after
 
-    def _dumped(self, packs: Iterable[Pack], singles: Iterable[Single]) -> list[DumpedMessage]:
+    def _single(self, after: int) -> tuple[list[DumpedMessage], int]:
+        with self._one_moment(), refusing_damage():
+            rows = self._db.execute(f"{_SINGLES} WHERE seq > ? ORDER BY seq LIMIT ?", (after, STEP)).fetchall()
+            singles = fitting(map(to_single, rows))
+            return self._dumped(singles), singles[-1].seq if singles else after
+
+    @contextlib.contextmanager
+    def _one_moment(self) -> Iterator[None]:
+        """Rows and what they point to of one moment, while a server goes on writing."""
+        self._db.execute("BEGIN")
         try:
-            found = [message for pack in packs for message in dumped_pack(pack, load_contents(self._db, [pack], []))]
-            found += [dumped(single, load_contents(self._db, [], [single]).body_of(single)) for single in singles]
-        except Damaged as error:
-            raise CannotOpen(f"{error}; run `courier doctor`") from error
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
+    def _dumped(self, rows: Sequence[Pack | Single], wanted: Container[int] | None = None) -> list[DumpedMessage]:
+        """Messages of these rows, all or those with the wanted seqs; contents are in memory row by row."""
+        found: list[DumpedMessage] = []
+        with refusing_damage():
+            for row in rows:
+                if isinstance(row, Pack):
+                    messages = dumped_pack(row, load_contents(self._db, [row], []))
+                    found += [message for message in messages if wanted is None or message.seq in wanted]
+                else:
+                    found.append(dumped(row, load_contents(self._db, [], [row]).body_of(row)))
         return found
 
-    async def delayed_until(self, at: int) -> list[int]:
-        seqs = [seq for (seq,) in self._db.execute("SELECT seq FROM message WHERE state = 0 AND due_at <= ?", (at,))]
-        for row in self._db.execute("SELECT * FROM pack WHERE state = 0 AND due_at <= ?", (at,)):
-            pack = to_pack(row)
-            seqs += [pack.first + index for index in pack.indexes()]
+    async def named(self, seqs: Sequence[int]) -> AsyncIterator[list[DumpedMessage]]:
+        with refusing_damage():
+            found = facts.Facts(self._db).load(Named(None, seqs))
+        rows: list[Pack | Single] = [*found.packs, *found.singles]
+        while some := fitting(rows):
+            yield self._dumped(some, set(seqs))
+            rows = rows[len(some) :]
+
+    async def may_be_ready(self, at: int) -> list[int]:
+        where = "WHERE state = 0 AND (due_at <= ? OR attempts > 0)"
+        seqs = [seq for (seq,) in self._db.execute(f"SELECT seq FROM message {where}", (at,))]  # noqa: S608 - ours
+        with refusing_damage():
+            for row in self._db.execute(f"SELECT * FROM pack {where}", (at,)):  # noqa: S608 - ours
+                seqs += to_pack(row).seqs()
         return seqs
 
     async def spans(self) -> dict[int, tuple[int, int]]:
@@ -140,21 +189,32 @@ class SqliteDump:
     async def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]:
         end = first_of_lane(lane_of(start) + 1)
         while found := self._rows_from(start, end):
-            if not all(map(is_sound, found)):
-                raise CannotOpen(f"the journal is damaged behind offset {start}; run `courier doctor`")
             yield [
                 DumpedCommit(first, count, at, blanked(events) if is_private else events)
                 for first, count, at, _, _, is_private, *_, events in found
             ]
             start = found[-1][0] + 1
 
-    def _rows_from(self, start: int, end: int) -> list[tuple[Any, ...]]:
+    def _rows_from(self, start: int, end: int) -> Rows:
+        """As many as a batch has room for, and the first in any case."""
         if lane_of(start):
-            return self._db.execute(Q.other_from, (start, end, COMMITS)).fetchall()
-        return self._db.execute(Q.journal_from, (start, COMMITS)).fetchall()
+            rows = self._db.execute(Q.other_from, (start, end, COMMITS))
+        else:
+            rows = self._db.execute(Q.journal_from, (start, COMMITS))
+        found: Rows = []
+        room = Room(COMMIT_BYTES)
+        for row in rows:
+            if not is_sound(row):
+                raise CannotOpen(f"the journal is damaged behind offset {start}; run `courier doctor`")
+            if not room.takes(len(row[-1])):
+                break
+            found.append(row)
+        return found
 
-    async def rows(self, table: str) -> list[tuple[Any, ...]]:
-        return self._db.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}").fetchall()  # noqa: S608 - ours
+    async def rows(self, table: str) -> AsyncIterator[Rows]:
+        rows = self._db.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}")  # noqa: S608 - ours
+        while some := rows.fetchmany(rows_at_once(table)):
+            yield some
 
     def _one(self, query: str, *values: int) -> int:
         return int(self._db.execute(query, values).fetchone()[0] or 0)
@@ -194,15 +254,19 @@ class SqliteDump:
         self._many(Q.insert_journal.replace("INSERT", "INSERT OR REPLACE", 1), rows)
         self._many(Q.put_other, others)
 
-    async def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    async def put_rows(self, table: str, portions: AsyncIterator[Rows]) -> None:
         columns = TABLES[table]
-        self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - ours
         marks = ", ".join("?" * len(columns))
-        self._many(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows)  # noqa: S608 - ours
-        if table == "stage":
-            self._db.execute("UPDATE stage SET parcels_crc = crc32(parcels)")
-        if table in COLUMNS:
-            self._db.execute(f"UPDATE {table} SET crc = crc({COLUMNS[table]})")  # noqa: S608 - ours
+        put = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - ours
+        with self._db:  # commits, or rolls back what a failure leaves
+            self._db.execute("BEGIN")
+            self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - ours
+            async for rows in portions:
+                self._db.executemany(put, rows)
+            if table == "stage":
+                self._db.execute("UPDATE stage SET parcels_crc = crc32(parcels)")
+            if table in COLUMNS:
+                self._db.execute(f"UPDATE {table} SET crc = crc({COLUMNS[table]})")  # noqa: S608 - ours
 
     async def put_facts(self, facts: Facts) -> None:
         meta: list[tuple[str, object]] = [("seal_key", facts.seal_key), ("next_key", facts.next_key)]
