@@ -1,5 +1,6 @@
 """What the server and the commands write is for their user alone, however open the folder and the shell's umask are."""
 
+import contextlib
 import os
 import stat
 import subprocess
@@ -34,8 +35,11 @@ def volume(tmp_path: Path) -> Path:
 
 
 def modes(folder: Path) -> dict[str, str]:
-    found = {str(path.relative_to(folder)): path.stat().st_mode for path in folder.rglob("*")}
-    return {name: f"{stat.S_IMODE(mode):o}" for name, mode in found.items()}
+    found: dict[str, str] = {}
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # a draft that has just been renamed
+            found[str(path.relative_to(folder))] = f"{stat.S_IMODE(path.stat().st_mode):o}"
+    return found
 
 
 def exposed(folder: Path) -> dict[str, str]:

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.console.support import CHROMIUM, Console, Receiver, receiving
+from tests.support.ports import free_port
 from tests.support.server import ServerProcess, start_server
 
 SIZE = (1280, 860)
@@ -24,7 +25,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with start_server(tmp_path_factory.mktemp("console"), delivery_allow="127.0.0.0/8") as server:
+    with start_server(tmp_path_factory.mktemp("console"), port=free_port(), delivery_allow="127.0.0.0/8") as server:
         yield server
 
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.console.support import Console
 from tests.support.eventually import eventually_sync
+from tests.support.ports import free_port
 from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -35,12 +36,6 @@ http {{
   }}
 }}
 """
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def answers(port: int) -> bool:

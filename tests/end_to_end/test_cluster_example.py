@@ -14,15 +14,12 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.support.ports import free_port
+
 pytestmark = pytest.mark.slow
 
 START = Path(__file__).parents[2] / "examples" / "cluster" / "start.py"
 STOP_SECONDS = 60
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

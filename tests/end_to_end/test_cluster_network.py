@@ -68,7 +68,11 @@ def test_a_node_that_cannot_reach_the_database_says_so_and_comes_back(
             # Others accept, and deliver what was the silent node's to deliver.
             await eventually(lambda: len(storm.news), lambda count: count >= news + 10, seconds=HEAL_SECONDS)
             await eventually(lambda: asyncio.get_running_loop().time() >= cut + CUT_SECONDS)
-            assert set(storm.news[:news]) <= set(storm.arrived("plain")) & set(storm.arrived("ordered"))
+            await eventually(
+                lambda: {name: set(storm.news[:news]) - set(storm.arrived(name)) for name in ("plain", "ordered")},
+                lambda missing: not any(missing.values()),
+                seconds=HEAL_SECONDS,
+            )
             network.part()
             await eventually(lambda: is_ready(nodes[0]), seconds=HEAL_SECONDS)
             await work_goes_on(storm)

@@ -246,9 +246,10 @@ def test_slow_and_silent_clients_are_closed_and_harm_nobody(tmp_path: Path) -> N
     deadlines: dict[str, Any] = {"header_timeout_ms": 500, "body_timeout_ms": 500, "keep_alive_ms": 500}
     with start_server(tmp_path, **deadlines) as server:
         silent = [connect(server) for _ in range(100)]
-        dribbling, half = connect(server), connect(server)
-        dribbling.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ")
         head = f"POST {QUEUES} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {server.token}\r\n"
+        dribbling = connect(server)
+        dribbling.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ")
+        half = connect(server)
         half.sendall(f"{head}content-length: 99\r\n\r\n{{".encode())
         idle = connect(server)
         idle.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")

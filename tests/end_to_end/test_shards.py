@@ -11,6 +11,7 @@ import pytest
 from couriermq.core.shards import first_of, shard_of
 from tests.cli.conftest import Courier, Run
 from tests.support.eventually import eventually_sync
+from tests.support.ports import free_port
 from tests.support.postgres import shared_cluster
 from tests.support.server import ServerProcess, start_server
 
@@ -23,7 +24,10 @@ def cluster(tmp_path: Path) -> Iterator[list[ServerProcess]]:
     """Two nodes on a store of two databases, with an archive that both reach."""
     home, second = (shared_cluster().store_url(tmp_path / name) for name in ("home", "second"))
     settings: dict[str, Any] = {"store": home, "archive": tmp_path / "archive", "archive_segment_ms": 200}
-    with start_server(tmp_path / "a", **settings) as one, start_server(tmp_path / "b", **settings) as other:
+    with (
+        start_server(tmp_path / "a", **settings) as one,
+        start_server(tmp_path / "b", port=free_port(), **settings) as other,
+    ):
         added = command(one).ok("shards", "add", "second", second, "--weight", 1)
         assert "number 1" in added.out
         yield [one, other]

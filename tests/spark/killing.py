@@ -80,7 +80,7 @@ class Driver:
 def run_through(
     arguments: Sequence[str], checkpoint: Path, server: ServerProcess, kills: Sequence[Kill], *, log: Path
 ) -> None:
-    """Run the job until it is done, with every kill on the way; the server comes back on its port."""
+    """Run the job until it is done, with every kill on the way; the server comes back on the port it was given."""
     driver = Driver(arguments, log)
     driver.start()
     try:

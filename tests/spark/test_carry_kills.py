@@ -6,6 +6,7 @@ import pytest
 
 from tests.spark.killing import dice, run_through
 from tests.spark.test_read_kills import BATCHES, MESSAGES, body_of, send_all
+from tests.support.ports import free_port
 from tests.support.server import ServerProcess, start_server
 from tests.support.stores import check
 
@@ -27,7 +28,7 @@ def everything_in(server: ServerProcess, queue: str) -> list[tuple[str, int]]:
 
 def test_a_queue_is_carried_into_another_exactly_through_kills(tmp_path: Path, engine: str) -> None:
     count = MESSAGES
-    with start_server(tmp_path, engine=engine) as server:
+    with start_server(tmp_path, engine=engine, port=free_port()) as server:
         send_all(server, "orders", count)
         assert server.session.post(f"{server.url}{QUEUES}", json={"name": "copies"}, timeout=30).status_code == 201
         out = tmp_path / "out"

@@ -2,11 +2,13 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.killing import dice, run_through
+from tests.support.ports import free_port
 from tests.support.server import ServerProcess, start_server
 from tests.support.soak import sized
 
@@ -34,7 +36,8 @@ def send_all(server: ServerProcess, queue: str, count: int) -> None:
 
 def test_a_stream_of_messages_is_exact_through_kills(spark: SparkSession, tmp_path: Path, engine: str) -> None:
     count = MESSAGES
-    with start_server(tmp_path, engine=engine, archive_segment_ms=700, archive_segment_bytes=2_000_000) as server:
+    settings: dict[str, Any] = {"port": free_port(), "archive_segment_ms": 700, "archive_segment_bytes": 2_000_000}
+    with start_server(tmp_path, engine=engine, **settings) as server:
         send_all(server, "orders", count)
         out = tmp_path / "out"
         command = ["-m", "tests.spark.jobs.read_messages", "local[2]", server.url, server.token, "orders"]

@@ -22,6 +22,7 @@ from couriermq.spark.options import read_options
 from couriermq.spark.source import CourierSource, JournalReader, Range, StreamReader
 from tests.spark.killing import forget_last_commit
 from tests.support.eventually import eventually_sync
+from tests.support.ports import free_port
 from tests.support.server import TLS, ServerProcess, start_server
 
 pytestmark = pytest.mark.slow
@@ -331,7 +332,7 @@ def test_what_is_lost_while_it_is_looked_for_is_skipped_and_nothing_comes_twice(
 
 
 def test_a_server_that_dies_in_the_middle_is_waited_for(tmp_path: Path, engine: str) -> None:
-    with start_server(tmp_path, engine=engine, archive_enabled="false") as server:
+    with start_server(tmp_path, engine=engine, port=free_port(), archive_enabled="false") as server:
         session, queues = server.session, f"{server.url}/courier/v1/tenants/default/queues"
         session.post(queues, json={"name": "orders"}, timeout=30)
         bodies = [{"body": "x" * 1_000} for _ in range(1_000)]

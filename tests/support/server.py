@@ -87,7 +87,7 @@ class ServerProcess:
 
     def come_back(self) -> None:
         """Start again where it was, as clients that wait for it expect."""
-        self._settings["port"] = int(self.url.rpartition(":")[2])
+        assert self._settings["port"], "nobody keeps its port for it: start it with `port=free_port()`"
         self.start()
 
     def signal(self, number: int) -> None:

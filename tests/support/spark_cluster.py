@@ -20,6 +20,7 @@ from pathlib import Path
 import pyspark
 
 from tests.support.eventually import eventually_sync
+from tests.support.ports import free_port
 from tests.support.spark import SMALL, job_environ, quick_conf, small_java
 
 HOME = Path(pyspark.__file__).parent
@@ -41,7 +42,7 @@ def cluster_conf(place: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def standalone(place: Path) -> Iterator[str]:
     """One master and two workers of one core each; gives the master's URL."""
-    port, pages = _free_port(), _free_port()
+    port, pages = free_port(), free_port()
     url = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"
     master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(pages)]
@@ -72,7 +73,7 @@ def _alive(pages: int) -> int:
 @contextlib.contextmanager
 def connect_server(place: Path, master: str = "local[2]") -> Iterator[str]:
     """A server of Spark Connect on a master; gives its address."""
-    port = _free_port()
+    port = free_port()
     conf = cluster_conf(place) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
@@ -120,12 +121,6 @@ def _environ() -> dict[str, str]:
         "SPARK_DAEMON_JAVA_OPTS": " ".join(SMALL),
         "PYSPARK_PYTHON": sys.executable,
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _await(is_there: Callable[[], bool], process: "subprocess.Popen[bytes]", log: Path) -> None:

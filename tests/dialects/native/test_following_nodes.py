@@ -2,12 +2,12 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from couriermq.journal.followers import POLL_MS
 from tests.support.eventually import eventually
-from tests.support.native import PREFIX, Tenant, native_tenant
+from tests.support.native import PREFIX, native_tenant
 from tests.support.postgres import shared_cluster
 
 EVENTS = f"{PREFIX}/journal/events"
@@ -26,11 +26,7 @@ async def test_a_reader_is_answered_by_a_commit_of_another_node(tmp_path: Path) 
         reader = asyncio.create_task(here.ask("GET", asked))
         await eventually(lambda: here.app.services.followers.count)
         await queue.ask("POST", "/ack", {"receipt": lease["receipt"]})  # of which no notice tells
-        page = await eventually(lambda: after_a_second(here, reader))
+        here.clock.advance(ms=POLL_MS)
+        await eventually(reader.done)
+        page = await reader
         assert [event["kind"] for event in page["events"]] == ["acked"]
-
-
-async def after_a_second(tenant: Tenant, reader: "asyncio.Task[Any]") -> Any:
-    tenant.clock.advance(ms=1_000)
-    await asyncio.sleep(0.01)
-    return await reader if reader.done() else None

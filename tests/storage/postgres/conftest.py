@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from couriermq.storage.postgres import engine
+from couriermq.storage.postgres import engine, notifications
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +13,13 @@ def patient_server() -> Iterator[None]:
     seconds, engine.HOLD_SECONDS = engine.HOLD_SECONDS, 120
     yield
     engine.HOLD_SECONDS = seconds
+
+
+@pytest.fixture
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes learn only from notices what others have made ready."""
+
+    async def nothing(*values: object) -> None:
+        pass
+
+    monkeypatch.setattr(notifications.Watch, "_poll", nothing)

@@ -13,6 +13,7 @@ from couriermq.storage.postgres import connection as module
 from couriermq.storage.postgres.connection import Connection, Step, ask, blobs, connect, numbers
 from tests.storage.postgres.test_store import postgres
 from tests.support.engines import Rig
+from tests.support.eventually import eventually
 
 ONE: Step = ("SELECT 1", ())
 
@@ -86,9 +87,10 @@ async def test_a_session_that_was_ended_is_closed(session: Connection, others: l
     assert session.closed
 
 
-async def test_why_a_silent_session_was_ended_is_told(session: Connection) -> None:
+async def test_why_a_silent_session_was_ended_is_told(session: Connection, node: Rig) -> None:
     await ask(session, [("SET idle_in_transaction_session_timeout = '100ms'", ()), ("BEGIN", ())])
-    await asyncio.sleep(0.3)
+    look: Step = ("SELECT 1 FROM pg_stat_activity WHERE pid = %s::int", (session.info.backend_pid,))
+    await eventually(lambda: postgres(node)._pool.ask(look), [[]].__eq__)
     with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
         await ask(session, [ONE, ("COMMIT", ())])
     assert session.closed

@@ -15,7 +15,7 @@ from couriermq.storage.postgres import duties, engine, notifications
 from couriermq.storage.postgres.connection import ask
 from couriermq.storage.postgres.notifications import Pause
 from tests.storage.postgres.test_races import before_commit, begin
-from tests.storage.postgres.test_store import nodes, postgres, url
+from tests.storage.postgres.test_store import all_heard, nodes, postgres, url
 from tests.support.engines import WHO, Rig
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
@@ -171,6 +171,7 @@ async def one_pack(rig: Rig) -> None:
     await rig.send_all("orders", [Draft(body=b"x")] * 2)
 
 
+@pytest.mark.usefixtures("no_polls")
 @pytest.mark.parametrize("prepare", [one_pack, pack_first, single_first])
 async def test_a_receiver_hears_of_what_another_node_has_locked_and_not_taken(
     url: str, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[Rig], Awaitable[None]]
@@ -178,8 +179,8 @@ async def test_a_receiver_hears_of_what_another_node_has_locked_and_not_taken(
     async with nodes(url) as (one, two):
         await one.create("orders")
         await two.store.catch_up()
-        monkeypatch.setattr(notifications.Watch, "_poll", nothing)  # what is seldom asked for must not be needed
         await prepare(one)
+        await all_heard(one, two)
         tasks = []
 
         async def meanwhile() -> None:
@@ -191,10 +192,6 @@ async def test_a_receiver_hears_of_what_another_node_has_locked_and_not_taken(
             await one.receive_one("orders")
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert len(await tasks[0]) == 1
-
-
-async def nothing(*values: Any) -> None:
-    pass
 
 
 async def test_what_others_are_owed_is_not_lost_with_a_commit(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,6 +343,7 @@ async def waits(rig: Rig, **order: Any) -> asyncio.Task[Any]:
     return receiver
 
 
+@pytest.mark.usefixtures("no_polls")
 async def test_other_nodes_are_not_woken_by_what_a_receiver_of_this_node_takes(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,24 +351,23 @@ async def test_other_nodes_are_not_woken_by_what_a_receiver_of_this_node_takes(
         await one.create("orders")
         await two.store.catch_up()
         here, there = await waits(one, limit=10), await waits(two, limit=10)
-        monkeypatch.setattr(notifications, "NOTICE_SECONDS", 60.0)  # until somebody else is told
-        await one.send("orders")
-        assert len(await here) == 1
-        await eventually(lambda: not postgres(one)._node.owed_now().counts)
-        monkeypatch.undo()
-        monkeypatch.setattr(notifications, "POLL_TICKS", 10**9)
+        with monkeypatch.context() as patch:
+            patch.setattr(notifications, "NOTICE_SECONDS", 60.0)  # until somebody else is told
+            await one.send("orders")
+            assert len(await here) == 1
+            await eventually(lambda: not postgres(one)._node.owed_now().counts)
         await one.send("orders")  # nobody waits here any more
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert len(await there) == 1
 
 
+@pytest.mark.usefixtures("no_polls")
 async def test_other_nodes_hear_of_what_no_receiver_of_this_node_has_come_for(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with nodes(url, 2) as (one, two):
         await one.create("orders")
         await two.store.catch_up()
-        monkeypatch.setattr(notifications, "POLL_TICKS", 10**9)
         monkeypatch.setattr(one, "is_awaited", lambda key, count: True)  # it goes away before it is called
         there = await waits(two, limit=10)
         await one.send("orders")
@@ -378,11 +375,11 @@ async def test_other_nodes_hear_of_what_no_receiver_of_this_node_has_come_for(
             assert len(await there) == 1
 
 
+@pytest.mark.usefixtures("no_polls")
 async def test_what_a_receiver_of_this_node_leaves_is_told_to_others(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with nodes(url, 2) as (one, two):
         await one.create("orders")
         await two.store.catch_up()
-        monkeypatch.setattr(notifications, "POLL_TICKS", 10**9)
         here, there = await waits(one, limit=1), await waits(two, limit=10)
         monkeypatch.setattr(one, "is_awaited", lambda key, count: True)
         await one.send_all("orders", [Draft(body=b"x")] * 2)

@@ -12,6 +12,7 @@ from couriermq.clock import FakeClock
 from couriermq.core.model import Draft, Kind, Lease
 from couriermq.storage.postgres.engine import Committer
 from couriermq.storage.postgres.store import PostgresStore
+from tests.storage.postgres.test_store import all_heard
 from tests.support.engines import TENANT, WHO, Rig, forget
 from tests.support.eventually import eventually
 from tests.support.postgres import shared_cluster
@@ -148,32 +149,37 @@ async def test_jobs_and_receivers_at_two_nodes_share_the_limit(nodes: tuple[Rig,
     assert (await one.counters("orders")).leased_count == MOST
 
 
-async def parked(rig: Rig) -> "asyncio.Task[list[Lease]]":
-    receiver = asyncio.create_task(rig.receive("orders", wait_ms=WAIT_MS))
-    await rig.arrivals.waits.get()
+async def parked(one: Rig, other: Rig) -> "asyncio.Task[list[Lease]]":
+    """A receiver at the other node that no notice of what was before wakes."""
+    await all_heard(one, other)
+    receiver = asyncio.create_task(other.receive("orders", wait_ms=WAIT_MS))
+    await other.arrivals.waits.get()
     return receiver
 
 
+@pytest.mark.usefixtures("no_polls")
 async def test_a_receiver_at_one_node_is_woken_by_an_ack_at_another(nodes: tuple[Rig, Rig]) -> None:
     one, other = nodes
     await filled(nodes, "orders", count=20)
     leases = await one.receive("orders", limit=10)
-    receiver = await parked(other)
+    receiver = await parked(one, other)
     await one.ack("orders", leases[0])
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert len(await receiver) == 1
 
 
+@pytest.mark.usefixtures("no_polls")
 async def test_a_receiver_at_one_node_is_woken_by_leases_that_expire_at_another(nodes: tuple[Rig, Rig]) -> None:
     one, other = nodes
     await filled(nodes, "orders", count=20)
     await one.receive("orders", limit=10, lease_ms=5_000)
-    receiver = await parked(other)
+    receiver = await parked(one, other)
     await one.pass_time(ms=5_000)
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert len(await receiver) == 1
 
 
+@pytest.mark.usefixtures("no_polls")
 @pytest.mark.parametrize("most", [MOST + 1, None])
 async def test_a_receiver_at_one_node_is_woken_by_a_higher_limit_at_another(
     nodes: tuple[Rig, Rig], most: int | None
@@ -181,7 +187,7 @@ async def test_a_receiver_at_one_node_is_woken_by_a_higher_limit_at_another(
     one, other = nodes
     await filled(nodes, "orders", count=20)
     await one.receive("orders", limit=10)
-    receiver = await parked(other)
+    receiver = await parked(one, other)
     settings = msgspec.structs.replace(one.queue("orders").settings, max_leased=most)
     await one.catalog.change_queue(one.queue("orders"), settings=settings, principal=WHO)
     async with asyncio.timeout(PATIENCE_SECONDS):

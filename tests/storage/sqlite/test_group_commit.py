@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from couriermq.core.errors import Unavailable
+from couriermq.storage import group_commit
 from couriermq.storage.group_commit import LATER, TURN_EVENTS, GroupCommit, Turn
 
 Order = Any
@@ -56,6 +57,12 @@ class FakeEngine:
         self.failures.append(reason)
 
     def rest(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine does not part those who come together."""
+    monkeypatch.setattr(group_commit, "TURN_SECONDS", 60.0)
 
 
 @pytest.fixture
