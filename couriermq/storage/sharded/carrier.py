@@ -78,7 +78,7 @@ class Carrier:
         self._send = send
         self._work: set[tuple[int, int]] = set()
         self._late: set[tuple[int, int]] = set()
-        """What could not be carried."""
+        """What could not be carried, or not soon."""
         self._renoted: set[tuple[int, int]] = set()
         """Of that, what was noted again, perhaps too late for the attempt that is under way."""
         self._task: asyncio.Task[None] | None = None
@@ -135,7 +135,7 @@ class Carrier:
             while self._work:
                 work, self._work = self._work, set()
                 for one in sorted(work):
-                    if not await self._tried(*one):
+                    if not await self._tried(*one, seconds=PATIENCE_SECONDS):
                         self._late.add(one)
                         self._retrying = self._retrying or asyncio.create_task(self._retry())
         finally:
@@ -152,11 +152,12 @@ class Carrier:
         finally:
             self._retrying = None
 
-    async def _tried(self, shard: int, key: int) -> bool:
+    async def _tried(self, shard: int, key: int, *, seconds: float | None = None) -> bool:
         try:
-            await (self._carry_parcels(shard, key) if key >= OUTBOX else self._carry_messages(shard, key))
+            async with asyncio.timeout(seconds):
+                await (self._carry_parcels(shard, key) if key >= OUTBOX else self._carry_messages(shard, key))
         except Exception as error:
-            log.warning("what shard %d holds for others waits: %s", shard, error)
+            log.warning("what shard %d holds for others waits: %s", shard, str(error) or "it takes long")
             return False
         return True
 
