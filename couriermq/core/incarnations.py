@@ -37,6 +37,8 @@ class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
     first_seq: int = 1
     jumps: tuple[Jump, ...] = ()
     """Where the offsets of each journal jumped when it began."""
+    catalog_version: int | None = None
+    """That of the control plane which was restored, where several nodes share a store."""
 
     @property
     def name(self) -> str:
@@ -72,6 +74,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     def tags(self) -> tuple[int, ...]:
         return tuple(one.tag for one in self.incarnations)
 
+    def begun_since(self, known: "Identity") -> tuple[Incarnation, ...]:
+        """The incarnations that somebody who knows an earlier state of the store has missed."""
+        return tuple(one for one in self.incarnations if one not in known.incarnations)
+
     @property
     def last_epoch(self) -> int:
         """What epochs of jobs that earlier incarnations opened do not exceed: epochs jump as far as seqs."""
@@ -91,6 +97,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """One for each lane that has events."""
     newest_at: int
     """The instant of the newest event."""
+    catalog_version: int | None = None
 
 
 def begin(identity: Identity, counters: Counters, *, now: int, tag: int, reason: str) -> Identity:
@@ -104,6 +111,7 @@ def begin(identity: Identity, counters: Counters, *, now: int, tag: int, reason:
         reason=reason,
         first_seq=_jump(counters.next_seq, far, counters.seq_end),
         jumps=jumps,
+        catalog_version=counters.catalog_version,
     )
     return msgspec.structs.replace(identity, incarnations=(*identity.incarnations, fresh))
 

@@ -4,6 +4,7 @@ PITR and the promotion of a standby begin a new timeline, a dump is restored int
 end of what there was, and both can be seen: the database does not come from where it came from before.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from zlib import crc32
@@ -46,8 +47,9 @@ class Guard:
     changed over since the last one. Its numbers have not jumped ahead then, and it may lack what the node knows."""
 
     def __init__(
-        self, *, shard: int, now: Callable[[], int], on_renewal: Callable[[Connection], Awaitable[None]]
+        self, *, shard: int, now: Callable[[], int], on_renewal: Callable[[Connection, Identity], Awaitable[None]]
     ) -> None:
+        """`on_renewal` is given the new identity; while it fails, no connection is used and the old one holds."""
         self.identity: Identity
         self.node = ""
         """The name that sessions of the node end with."""
@@ -56,6 +58,7 @@ class Guard:
         self._now = now
         self._on_renewal = on_renewal
         self._space = 0
+        self._checking = asyncio.Lock()
 
     @property
     def jumps(self) -> Sequence[Jump]:
@@ -63,12 +66,19 @@ class Guard:
 
     async def open(self, connection: Connection, *, space: int) -> None:
         self._space = space
-        self.identity, self.origin = await open_identity(connection, shard=self._shard, space=space, now=self._now)
+        self.identity, self.origin = await self._read(connection)
 
     async def check(self, connection: Connection) -> None:
-        if self.origin is not None and await origin_of(connection) != self.origin:
-            await self.open(connection, space=self._space)
-            await self._on_renewal(connection)
+        if self.origin is None or (now := await origin_of(connection)) == self.origin:
+            return
+        async with self._checking:
+            if now != self.origin:
+                identity, origin = await self._read(connection)
+                await self._on_renewal(connection, identity)
+                self.identity, self.origin = identity, origin
+
+    async def _read(self, connection: Connection) -> tuple[Identity, str]:
+        return await open_identity(connection, shard=self._shard, space=self._space, now=self._now)
 
 
 async def origin_of(connection: Connection) -> str:
@@ -159,10 +169,12 @@ async def _counters(connection: Connection, identity: Identity, now: int, *, sha
     lanes = range(first_lane(shard), first_lane(shard + 1))
     (used,) = await ask(connection, [(Q.lanes, (lanes[0], lanes[-1]))])
     ends = {lane: following for lane, _, following in used}
+    ((version,),) = (await ask(connection, [(Q.catalog_version, ())]))[0]
     next_seq = last + is_called
     return Counters(
         next_seq=next_seq,
         seq_end=range_end(next_seq),
         next_offsets=[skip(identity.jumps, ends.get(lane, first_of_lane(lane))) for lane in lanes],
         newest_at=now if newest_at is None else newest_at,
+        catalog_version=version,
     )

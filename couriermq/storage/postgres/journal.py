@@ -123,6 +123,11 @@ class Journal:
             await self._round.go_on(partial(_drop_unused, connection), trimmed=steps)
         return oldest
 
+    def forget_trims(self) -> None:
+        """The database is in an earlier state: rows that were trimmed may be there again."""
+        self._trimmed.clear()
+        self._round = Round()
+
     async def tidy(self) -> None:
         if not self._round.is_over:
             async with self._pool.taken() as connection:

@@ -151,17 +151,19 @@ class PostgresStore(DataPlane, Claims, Stages):
             await self._guard.open(connection, space=self._node.space)
         self.sealer = Sealer(self.seal_key, self.identity.tags)
 
-    async def _renewed(self, connection: Connection) -> None:
+    async def _renewed(self, connection: Connection, identity: Identity) -> None:
         """The database was restored, or a standby promoted, while this node was running; raises Unavailable where the
-        control plane there is older than what the node knows."""
+        control plane that was restored is older than what the node knows: other changes may have its versions since."""
         ((version,),) = (await ask(connection, [(Q.catalog_version, ())]))[0]
-        if version < self._node.catalog_version:
+        began = [one.catalog_version for one in identity.begun_since(self.identity) if one.catalog_version is not None]
+        if min([version, *began]) < self._node.catalog_version:
             self.changed_reason = "the database is in an earlier state than this node knows; start the node anew"
             log.critical(self.changed_reason)
             self._on_change()
             raise Unavailable(self.changed_reason)
-        self.sealer.renew(self.identity.tags)
+        self.sealer.renew(identity.tags)
         self._node.seqs.clear()
+        self._journal.forget_trims()
 
     @property
     def identity(self) -> Identity:

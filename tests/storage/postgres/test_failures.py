@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from couriermq.core.errors import Invalid, Unavailable
+from couriermq.core.incarnations import Identity
 from couriermq.core.model import Draft
 from couriermq.storage.base import CannotOpen, StoredRecord
 from couriermq.storage.postgres import connection as connections
@@ -101,7 +102,7 @@ async def test_a_store_that_is_closed_refuses_orders_and_connects_no_more(url: s
 def guard() -> Guard:
     """One that has not seen the database yet, and so refuses none."""
 
-    async def renewed(_: Connection) -> None:
+    async def renewed(_: Connection, identity: Identity) -> None:
         raise AssertionError("the database is no other")
 
     return Guard(shard=0, now=lambda: 0, on_renewal=renewed)

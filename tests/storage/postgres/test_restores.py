@@ -1,10 +1,12 @@
 """Restores that PostgreSQL makes by itself: a dump, a point in time, a promotion. The store notices each of them."""
 
+import asyncio
 import contextlib
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -133,17 +135,105 @@ async def test_a_node_goes_on_in_a_new_incarnation_when_its_database_has_changed
         await rig.send("orders", b"kept")
         lease = await rig.receive_one("orders")
         before = rig.store.stamp
-        cluster.execute("UPDATE meta SET value = 'another/00000001/1/1' WHERE name = 'origin'")
-        assert isinstance(rig.store, PostgresStore)
-        rig.store._guard.origin = "another/00000001/1/1"
-        cluster.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'courier %'"
-        )
+        change_over(cluster, rig)
         (again,) = await eventually(lambda: received(rig), bool)
         assert rig.store.stamp != before
         with pytest.raises(LeaseLost):
             await rig.ack("orders", lease)
         await rig.ack("orders", again)
+    finally:
+        await rig.close()
+
+
+def change_over(cluster: Cluster, *rigs: Rig) -> None:
+    """Let the database seem to come from elsewhere, as after the promotion of a standby."""
+    cluster.execute("UPDATE meta SET value = 'another/00000001/1/1' WHERE name = 'origin'")
+    for rig in rigs:
+        store_of(rig)._guard.origin = "another/00000001/1/1"
+    cluster.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'courier %'")
+
+
+def store_of(rig: Rig) -> PostgresStore:
+    assert isinstance(rig.store, PostgresStore)
+    return rig.store
+
+
+async def test_a_node_whose_connection_ends_while_it_hears_of_the_changeover_hears_of_it_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = await rig_on(cluster.url())
+    try:
+        await rig.create("orders")
+        await rig.send("orders", b"kept")
+        lease = await rig.receive_one("orders")
+        guard = store_of(rig)._guard
+        heard: list[object] = []
+        renewed, failures = guard._on_renewal, iter([psycopg.OperationalError("the connection has ended")])
+
+        async def failing(*values: Any) -> None:
+            for failure in failures:
+                raise failure
+            await renewed(*values)
+            heard.append(values[1])
+
+        monkeypatch.setattr(guard, "_on_renewal", failing)
+        change_over(cluster, rig)
+        (again,) = await eventually(lambda: received(rig), bool)
+        with pytest.raises(LeaseLost):
+            await rig.ack("orders", lease)
+        await rig.ack("orders", again)
+        assert heard == [store_of(rig).identity]
+    finally:
+        await rig.close()
+
+
+async def test_a_node_that_knows_a_queue_that_was_lost_takes_nothing_for_it(cluster: Cluster) -> None:
+    """Also where another node has changed the restored control plane by then, and its version is no lower any more."""
+    rig = await rig_on(cluster.url())
+    other: Rig | None = None
+    try:
+        await rig.create("orders")
+        version = store_of(rig)._node.catalog_version
+        await rig.create("lost")
+        await store_of(rig)._watch.stop()
+        cluster.execute(f"DELETE FROM record WHERE version > {version}")
+        cluster.execute(f"UPDATE meta SET value = convert_to('{version}', 'UTF8') WHERE name = 'catalog_version'")
+        change_over(cluster, rig)
+        other = await rig_on(cluster.url(), rig.clock)
+        await other.create("new")
+        await other.create("newer")
+        outcome = await eventually(lambda: sent(rig, "lost"), lambda error: "earlier state" in str(error))
+        assert isinstance(outcome, Unavailable)
+        assert cluster.execute("SELECT count(*) FROM pack") == [(0,)]
+    finally:
+        await rig.close()
+        if other is not None:
+            await other.close()
+
+
+async def sent(rig: Rig, name: str) -> object:
+    (outcome,) = await asyncio.gather(rig.send(name), return_exceptions=True)
+    return outcome
+
+
+async def test_rows_that_a_restore_brings_back_are_trimmed_again(cluster: Cluster) -> None:
+    rig = await rig_on(cluster.url())
+    try:
+        await rig.create("orders")
+        cluster.execute("CREATE TABLE kept AS SELECT * FROM journal")
+        cluster.execute("CREATE TABLE kept_lane AS SELECT * FROM lane")
+        for span in (await rig.store.spans()).values():
+            await rig.store.trim_events(before=span.next)
+        assert cluster.execute("SELECT count(*) FROM journal") == [(0,)]
+        cluster.execute("INSERT INTO journal SELECT * FROM kept")
+        cluster.execute("UPDATE lane SET oldest = kept_lane.oldest FROM kept_lane WHERE lane.number = kept_lane.number")
+        change_over(cluster, rig)
+        await eventually(lambda: sent(rig, "orders"), lambda outcome: not isinstance(outcome, Exception))
+        await rig.ack("orders", await rig.receive_one("orders"))
+        for span in (await rig.store.spans()).values():
+            await rig.store.trim_events(before=span.next)
+        left = cluster.execute("SELECT count(*) FROM journal WHERE start IN (SELECT start FROM kept)")
+        assert left == [(0,)]
     finally:
         await rig.close()
 
