@@ -1,7 +1,7 @@
 """Contents of journal rows: checked when they are read, and kept in memory for as long as there is room."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from zlib import crc32
 
@@ -82,6 +82,11 @@ class Cache:
         if content is not None:
             self._rows[start] = content  # the newest stands last
         return content
+
+    def items(self) -> Iterator[tuple[int, Content]]:
+        yield from self._rows.items()
+        if self._large is not None:
+            yield self._large
 
     def put(self, start: int, content: Content, *, bodies: bool = True) -> bool:
         """Whether it is kept; a large one without the need for its bodies is not."""

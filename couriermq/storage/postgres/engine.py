@@ -197,7 +197,9 @@ class Committer:
             return end.value
 
     def _take_contents(self, unit: Unit, facts: Facts) -> None:
-        facts.contents |= unit.new_contents
+        for start, content in unit.new_contents.items():
+            facts.contents.put(start, content)
+            facts.added.add(start)
         unit.new_contents.clear()
 
     async def _finish(

@@ -1,7 +1,7 @@
 """Answers to what decisions need to know: which rows are asked for, and what they are to the core."""
 
 import heapq
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,9 @@ import msgspec
 from couriermq.core.lifecycle import needs
 from couriermq.core.lifecycle.members import holder
 from couriermq.core.lifecycle.needs import Found
-from couriermq.core.lifecycle.rows import ROW_EVENTS, Content, Contents, Pack, Single
+from couriermq.core.lifecycle.rows import ROW_BYTES, ROW_EVENTS, Content, Contents, Pack, Single
 from couriermq.core.lifecycle.tally import NEVER, Figures
+from couriermq.core.limits import COMMIT_BYTES, Room
 from couriermq.core.model import Counters, Job, Publication, State
 from couriermq.storage.contents import Cache, checked_body, content_of, is_intact, kept
 from couriermq.storage.postgres.connection import Rows, Step, blobs, numbers
@@ -76,8 +77,10 @@ class Facts:
         self._lock, self._skip = (" FOR UPDATE", " FOR UPDATE SKIP LOCKED") if locks else ("", "")
         self._locks = locks
         self._locked: set[int] = set()
-        self.contents: dict[int, Content] = {}
-        """By their starts, journal rows that this transaction adds."""
+        self.contents = Cache()
+        """Journal rows that this transaction adds, as far as there is room; the others can be read again."""
+        self.added: set[int] = set()
+        """The starts of all of them. What is read of them is nobody else's before the commit."""
         self.ready_rows: dict[int, list[Pack | Single]] = {}
         """By queue, what was ready when it was locked; receivers pass it over until this transaction ends."""
         self.emptied: set[int] = set()
@@ -213,19 +216,30 @@ class Facts:
         rows = {start: content for start in starts | whole if (content := self._kept(start)) is not None}
         missing = sorted((starts | whole) - rows.keys())
         seqs = [single.seq for single in need.singles if single.start is None]
+        *before, last = [missing] if need.bodies else _portions(need.packs, missing)
+        for some in before:
+            (found,) = await self._ask([(Q.journal_rows, (numbers(some),))])
+            rows |= {start: kept(*of, bodies=start in whole) for start, of in self._checked(some, found)}
         steps: list[Step] = []
-        if missing:
-            steps.append((Q.journal_rows, (numbers(missing),)))
+        if last:
+            steps.append((Q.journal_rows, (numbers(last),)))
         if seqs:
             steps.append((Q.payloads, (numbers(seqs),)))
         answers = await self._ask(steps) if steps else []
-        sound = {start: events for start, crc, events in answers[0] if is_intact(events, crc)} if missing else {}
-        for start in missing:
-            content = content_of(start, sound.get(start))
-            cache = None if content.is_blanked else self._cache  # it may get bodies back from another shard
-            rows[start] = kept(cache, start, content, bodies=need.bodies or start in whole)
+        if last:
+            for start, of in self._checked(last, answers[0]):
+                rows[start] = kept(*of, bodies=need.bodies or start in whole)
         bodies = {seq: (body, crc) for seq, body, crc in answers[-1]} if seqs else {}
         return Contents(rows, {seq: checked_body(seq, bodies.get(seq)) for seq in seqs})
+
+    def _checked(self, starts: Sequence[int], found: Rows) -> Iterator[tuple[int, tuple[Cache | None, int, Content]]]:
+        """The contents of rows that were read, and the cache that may keep them; raises Damaged."""
+        sound = {start: events for start, crc, events in found if is_intact(events, crc)}
+        for start in starts:
+            content = content_of(start, sound.pop(start, None))
+            # A blanked row may get bodies back from another shard.
+            cache = None if content.is_blanked or start in self.added else self._cache
+            yield start, (cache, start, content)
 
     def _kept(self, start: int) -> Content | None:
         found = self.contents.get(start)
@@ -400,3 +414,20 @@ def to_counters(
         acked_count=acked,
         dead_count=dead,
     )
+
+
+def _portions(packs: Sequence[Pack], starts: Sequence[int]) -> list[list[int]]:
+    """Parts of the rows that fit into memory, the last one perhaps empty: one of several messages has ROW_BYTES."""
+    weights = dict.fromkeys(starts, ROW_BYTES)
+    for pack in packs:
+        if pack.start in weights:
+            weights[pack.start] = max(weights[pack.start], pack.bytes)
+    portions: list[list[int]] = [[]]
+    room = Room(COMMIT_BYTES)
+    for start in starts:
+        if not room.takes(weights[start]):
+            portions.append([])
+            room = Room(COMMIT_BYTES)
+            room.takes(weights[start])
+        portions[-1].append(start)
+    return portions

@@ -412,7 +412,8 @@ SELECT start FROM gone;
 -- name: retain
 -- Unless another has removed it meanwhile.
 INSERT INTO retained (start, first_seq, last_seq)
-SELECT start, first_seq, last_seq FROM journal WHERE start = %s AND first_seq IS NOT NULL ON CONFLICT DO NOTHING;
+SELECT start, first_seq, last_seq FROM journal WHERE start = %s AND first_seq IS NOT NULL FOR KEY SHARE
+ON CONFLICT DO NOTHING;
 
 -- name: offset_at
 SELECT start FROM journal WHERE start >= %s AND start < %s AND at >= %s ORDER BY start LIMIT 1;
