@@ -212,6 +212,7 @@ class Archive:
         except _Stopped:
             pass
         except Exception as error:
+            self._opened = False  # a segment may be there that is not sure to stay
             log.warning("the archive in %s waits: %s", self.place, error)
 
     async def tend(self) -> None:

@@ -70,12 +70,22 @@ class LocalPlace:
         return str(self.folder)
 
     def list(self) -> list[tuple[str, int]]:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._make()
         return [(entry.name, entry.stat().st_size) for entry in os.scandir(self.folder) if _is_segment(entry.name)]
 
     def sweep(self) -> None:
+        """A crash may have come before what is listed, or the folder itself, was sure to stay: see to that as well."""
+        self._make()
         for torn in self.folder.glob(f".*{_HIDDEN}"):
             torn.unlink(missing_ok=True)
+        _sync(self.folder)
+        _sync_parent(self.folder)
+
+    def _make(self) -> None:
+        missing = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for folder in missing:
+            _sync_parent(folder)
 
     def create(self, working_name: str) -> Draft:
         return _LocalDraft(self.folder, f".{working_name}{_HIDDEN}")
@@ -100,7 +110,7 @@ class LocalPlace:
             return None
 
     def write_note(self, name: str, content: bytes) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._make()
         hidden = self.folder / f".{name}{_HIDDEN}"
         hidden.write_bytes(content)
         _sync(hidden)
@@ -124,6 +134,11 @@ class _LocalDraft:
 
     def abandon(self) -> None:
         self._hidden.unlink(missing_ok=True)
+
+
+def _sync_parent(folder: Path) -> None:
+    with contextlib.suppress(PermissionError):  # a folder may be used by those who may not read the one above it
+        _sync(folder.absolute().parent)
 
 
 def _sync(path: Path) -> None:

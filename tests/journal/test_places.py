@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from couriermq.core.errors import Unavailable
-from couriermq.journal import segments
+from couriermq.journal import place, segments
 from couriermq.journal.place import LocalPlace, RemotePlace, place_of
-from tests.journal.shelf import HOUR, Shelf, fill
+from tests.journal.shelf import AGE_MS, HOUR, Shelf, fill
 from tests.support.object_store import object_store
 
 
@@ -65,3 +65,48 @@ async def test_a_place_that_cannot_be_reached_does_not_pass_for_an_empty_one(
                 await shelf.history.read_events(start=0, limit=10)
     assert (await shelf.history.span()).oldest == 0
     assert await shelf.everything() == before
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+async def test_a_segment_whose_folder_was_not_synced_is_made_durable_before_the_journal_is_trimmed(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, restarts: bool
+) -> None:
+    folder = tmp_path / "kept" / "archive"
+    shelf = Shelf(shelf.rig, LocalPlace(folder))
+    await fill(shelf)
+    await shelf.archive.open()
+    sync, done = place._sync, list[object]()
+
+    def fail(path: Path) -> None:
+        if path == folder:
+            raise OSError("not synced after the rename")
+        sync(path)
+
+    def note(path: Path) -> None:
+        sync(path)
+        done.append(path)
+
+    async def trim(**facts: int) -> None:
+        done.append("trim")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, "_sync", fail)
+        shelf.rig.clock.advance(ms=AGE_MS)
+        await shelf.archive._tend_quietly()
+    assert len(shelf.place.list()) == 1
+    if restarts:
+        shelf.join()
+    monkeypatch.setattr(place, "_sync", note)
+    monkeypatch.setattr(shelf.rig.store, "trim_events", trim)
+    await shelf.archive.tend()
+    assert folder in done[: done.index("trim")]
+    assert folder.parent in done[: done.index("trim")]
+
+
+def test_every_folder_on_the_way_to_an_archive_is_synced_into_the_one_above(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(place, "_sync", synced.append)
+    LocalPlace(tmp_path / "one" / "two").list()
+    assert set(synced) == {tmp_path, tmp_path / "one"}
