@@ -426,14 +426,14 @@ class Broker:
 
         return await in_steps(step)
 
-    async def hasten(self, queue: Queue) -> int:
-        """Make ready at once what waits for another attempt; returns how many messages.
+    async def hasten(self, queue: Queue, *, seqs: Sequence[int] | None = None) -> int:
+        """Make ready at once what waits for another attempt, all or exactly these; returns how many messages.
 
         What fails again meanwhile and then waits for less long than the rest may be taken twice.
         """
 
         def step(after: str | None, limit: int) -> Awaitable[Moved]:
-            return self._store.hasten(queue, after=after, limit=limit, now=self._clock.now())
+            return self._store.hasten(queue, seqs=seqs, after=after, limit=limit, now=self._clock.now())
 
         return await in_steps(step)
 

@@ -84,8 +84,7 @@ class Replays:
         outbox, dead = self._catalog.outbox(listener), self._catalog.dead_letters(listener)
         if waiting := await self._find(outbox, message_id):
             if waiting.state is State.DELAYED:
-                await self._broker.move(outbox, dead, seqs=[waiting.seq], principal=principal)
-                await self._broker.move(dead, outbox, seqs=[waiting.seq], principal=principal)
+                await self._broker.hasten(outbox, seqs=[waiting.seq])
             return True
         if letter := await self._find(dead, message_id):
             await self._broker.redrive(dead, seqs=[letter.seq], target=outbox, principal=principal)

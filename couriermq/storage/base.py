@@ -270,9 +270,12 @@ class Store(Protocol):
         No target means where each one died; one that died nowhere, or in a queue that is gone, stays.
         """
 
-    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
+    async def hasten(
+        self, queue: Queue, *, seqs: Sequence[int] | None = None, after: str | None, limit: int, now: int
+    ) -> Moved:
         """Make up to `limit` messages ready that wait for another attempt, the longest wait first, after a cursor.
 
+        With `seqs` exactly these of them, in one commit; they keep the attempts that they have used up.
         What waits because its sender wants it to has not been tried yet, and goes on waiting.
         """
 

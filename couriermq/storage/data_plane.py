@@ -164,8 +164,11 @@ class DataPlane:
         moved: Moved = await self._on(source, now, decide)
         return moved
 
-    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
-        moved: Moved = await self._on(queue, now, partial(hasten, after=after, limit=limit, now=now))
+    async def hasten(
+        self, queue: Queue, *, seqs: Sequence[int] | None = None, after: str | None, limit: int, now: int
+    ) -> Moved:
+        decide = partial(hasten, seqs=seqs, after=after, limit=limit, now=now)
+        moved: Moved = await self._on(queue, now, decide)
         return moved
 
     async def _on(self, queue: Queue, now: int, decide: Callable[[Unit, Queue], Deciding[Any]]) -> Any:

@@ -1,11 +1,12 @@
 """Delivering again: one message, a span of time, all that were missed."""
 
+import contextlib
 from typing import Any
 
 import pytest
 
 from couriermq.clock import FakeClock
-from couriermq.core.errors import BatchTooLarge, Invalid
+from couriermq.core.errors import BatchTooLarge, Invalid, Unavailable
 from couriermq.core.model import HOUR, MINUTE, Listener, Matcher, Queue, QueueSettings, Rule, RuleType
 from tests.delivery.conftest import Post
 from tests.support.receiver import Receiver, answer
@@ -69,6 +70,28 @@ async def test_a_message_that_waits_for_its_next_attempt_is_tried_at_once(
     await post.deliveries.replay(listener, message_ids=[sent.id], principal="test")
     await post.delivered(listener, 1)
     assert (await post.broker.counters(queue)).total_count == 0  # its original has left with it
+
+
+async def test_a_message_that_waits_is_hurried_in_one_commit_and_goes_on_with_its_schedule(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver.behave(answer(500))
+    queue, listener = await listening(post, receiver, schedule_ms=(10 * HOUR, 10 * HOUR))
+    (sent,) = await post.send(queue, b"hello")
+    await post.attempts(listener, 1)
+    move, moves = post.broker.move, list[str]()
+
+    async def stop_after_the_first(*args: Any, **facts: Any) -> int:
+        if moves:
+            raise Unavailable("the process is killed here")
+        moves.append("moved")
+        return await move(*args, **facts)
+
+    monkeypatch.setattr(post.broker, "move", stop_after_the_first)
+    with contextlib.suppress(Unavailable):
+        await post.deliveries.replay(listener, message_ids=[sent.id], principal="test")
+    assert (await post.dead(listener)).total_count == 0
+    assert [line.attempt for line in await post.attempts(listener, 2)] == [2, 1]
 
 
 async def test_a_message_that_nobody_knows_is_named(post: Post, receiver: Receiver) -> None:

@@ -68,3 +68,25 @@ async def test_a_receiver_that_waits_gets_it(rig: Rig) -> None:
     await asyncio.sleep(0.05)
     assert await rig.broker.hasten(queue) == 1
     assert [lease.message.body for lease in await waiting] == [b"x"]
+
+
+async def test_of_what_waits_exactly_the_named_messages_are_ready_at_once(rig: Rig) -> None:
+    queue = await rig.create("orders")
+    await rig.send_all("orders", [Draft(body=str(n).encode()) for n in range(4)])
+    await fail(rig, "orders", HOUR, HOUR, HOUR, HOUR)
+    later = await rig.send_one("orders", Draft(body=b"later", delay_ms=MINUTE))
+    seqs = [message.seq for message in (await rig.broker.browse(queue)).messages if message.body in (b"1", b"3")]
+    assert await rig.broker.hasten(queue, seqs=[*seqs, later.seq, 2**62]) == 2
+    leases = await rig.receive("orders", limit=10)
+    assert sorted((lease.message.body, lease.message.attempts) for lease in leases) == [(b"1", 2), (b"3", 2)]
+    assert await rig.broker.hasten(queue, seqs=seqs) == 0, "what is leased stays so"
+    assert await rig.broker.hasten(queue, seqs=[]) == 0
+
+
+async def test_a_named_message_of_a_group_is_ready_with_those_behind_it(rig: Rig) -> None:
+    queue = await rig.create("orders", kind=Kind.FIFO)
+    await rig.send_all("orders", [Draft(body=str(n).encode(), group="g") for n in range(3)])
+    (first,) = await rig.receive("orders", limit=1)
+    await rig.release("orders", first, delay_ms=HOUR)
+    assert await rig.broker.hasten(queue, seqs=[first.message.seq]) == 1
+    assert [lease.message.body for lease in await rig.receive("orders", limit=10)] == [b"0", b"1", b"2"]

@@ -205,11 +205,17 @@ class ShardedStore(Claims, Stages):
 
         return await self.routing.on(source, step)
 
-    async def hasten(self, queue: Queue, *, after: str | None, limit: int, now: int) -> Moved:
+    async def hasten(
+        self, queue: Queue, *, seqs: Sequence[int] | None = None, after: str | None, limit: int, now: int
+    ) -> Moved:
         """Not while the queue moves: the move would not notice, because nothing of this is in the journal."""
         if self.routing.is_moving(queue):
             raise Unavailable(f"queue {queue.name!r} is being moved to another shard; try again")
-        return await self.routing.on(queue, lambda engine: engine.hasten(queue, after=after, limit=limit, now=now))
+
+        def step(engine: Engine) -> Awaitable[Moved]:
+            return engine.hasten(queue, seqs=seqs, after=after, limit=limit, now=now)
+
+        return await self.routing.on(queue, step)
 
     async def counters(self, queue: Queue, *, now: int) -> Counters:
         return await self.routing.on(queue, lambda engine: engine.counters(queue, now=now))
