@@ -6,7 +6,6 @@ Redirects are not followed, answers are bounded, and a request is over when its 
 import asyncio
 import os
 import ssl
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
@@ -14,19 +13,17 @@ from time import perf_counter
 from couriermq.core.redaction import without_secrets
 from couriermq.delivery.connection import Connection, NotConnected, RequestFailed, Response, StaleConnection
 from couriermq.delivery.egress import Proxy, Tunnel, absolute_form
+from couriermq.delivery.files import open_files
 from couriermq.delivery.guard import Guard, Refused, Target, literal_address
+from couriermq.delivery.idle import IdleConnections, Origin
 from couriermq.delivery.model import Answer
 
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 30.0
 LIFE_SECONDS = 120.0
 """No connection is kept for longer, so that receivers can move to another address."""
-IDLE_COUNT = 256
 ADDRESSES = 4
 EXCERPT_BYTES = 512
-
-Origin = tuple[str, str, str, int]
-"""Connections are kept for each tenant: what one may reach another may not."""
 
 
 class Withdrawn(Exception):
@@ -52,7 +49,7 @@ class Client:
         self._tls = tls
         self._proxy = proxy
         self._proxy_resolves = proxy_resolves
-        self._idle: dict[Origin, deque[Connection]] = {}
+        self._idle = IdleConnections(open_files() // 4)
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def exchange(
@@ -92,7 +89,7 @@ class Client:
         if self._proxy is not None and self._is_forwarded(target):
             head = absolute_form(head, target, self._proxy)
         origin = (target.tenant, target.scheme, target.host, target.port)
-        while (connection := self._kept(origin)) is not None:
+        while (connection := self._idle.take(origin)) is not None:
             try:
                 return await self._ask(origin, connection, head, body, may_send)
             except StaleConnection:
@@ -196,43 +193,29 @@ class Client:
 
     # -- keeping ----------------------------------------------------------------------------------------------
 
-    def _kept(self, origin: Origin) -> Connection | None:
-        """The connection that was used last, so that those not needed grow old."""
-        idle = self._idle.get(origin)
-        while idle:
-            connection = idle.pop()
-            if connection.is_open:
-                return connection
-        return None
-
     def _keep(self, origin: Origin, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
-        idle = self._idle.setdefault(origin, deque())
-        if len(idle) >= IDLE_COUNT or connection.idle_since - connection.born_at > LIFE_SECONDS:
+        if connection.idle_since - connection.born_at > LIFE_SECONDS:
             connection.close()
             return
-        idle.append(connection)
+        self._idle.put(origin, connection)
         if self._sweeping is None:
             self._sweeping = loop.call_later(IDLE_SECONDS / 3, partial(self._sweep, loop))
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close what nobody has used for a while."""
         limit = loop.time() - IDLE_SECONDS
-        for origin, idle in list(self._idle.items()):
-            while idle and (idle[0].idle_since < limit or not idle[0].is_open):
-                idle.popleft().close()
-            if not idle:
-                del self._idle[origin]
+        for connection in self._idle:
+            if connection.idle_since < limit or not connection.is_open:
+                self._idle.discard(connection)
         self._sweeping = loop.call_later(IDLE_SECONDS / 3, partial(self._sweep, loop)) if self._idle else None
 
     def close(self) -> None:
         if self._sweeping is not None:
             self._sweeping.cancel()
-        for idle in self._idle.values():
-            for connection in idle:
-                connection.close()
-        self._idle.clear()
+        for connection in self._idle:
+            self._idle.discard(connection)
 
 
 def _reason(error: OSError) -> str:

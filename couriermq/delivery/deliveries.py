@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import resource
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
@@ -28,6 +27,7 @@ from couriermq.delivery.dispatcher import Dispatcher
 from couriermq.delivery.egress import Proxy
 from couriermq.delivery.envelope import Postman
 from couriermq.delivery.fairness import FairWork
+from couriermq.delivery.files import open_files
 from couriermq.delivery.guard import Guard, Network, Resolver
 from couriermq.delivery.health import afresh
 from couriermq.delivery.judging import Judge
@@ -44,9 +44,6 @@ GRACE_SECONDS = 5.0
 """How long a stopping server waits for receivers to answer."""
 DISABLE_MS = 5 * DAY
 LIVENESS_MS = MINUTE
-MOST_FILES = 40_000
-"""Requests under way for all listeners together may have half of this, or of what the system allows; those of one
-tenant a quarter of that."""
 STORE_CALLS = 64
 """How many calls of deliveries the store has in hand at once; a tenant has half of them at most."""
 BURST = 16
@@ -87,7 +84,7 @@ class Deliveries:
         self._alarms = Alarms(clock)
         self._tasks, self._requests = Tasks(), Tasks()
         self._store_work = FairWork(self._tasks, total=STORE_CALLS, each=STORE_CALLS // 2, burst=BURST)
-        most = _open_files() // 2
+        most = open_files() // 2  # and a quarter of that for one tenant
         self._request_work = FairWork(self._requests, total=most, each=max(most // 4, 1), burst=BURST)
         self._book = HealthBook(
             catalog, clock, self._alarms, self._tasks, is_ours=lambda listener: holds(delivery_to(listener.id))
@@ -158,6 +155,7 @@ class Deliveries:
 
     async def _stop(self) -> None:
         self._dispatcher.stop()
+        self._liveness.stop()
         for _ in range(2):  # what was being leased when it stopped is given back in the second round
             await self._request_work.finish(seconds=GRACE_SECONDS)
             await self._requests.finish(seconds=GRACE_SECONDS)
@@ -317,9 +315,3 @@ class Deliveries:
     async def challenge(self, host: str, port: int, path: str, expected: str, *, tenant: str) -> bool:
         """Whether the host serves exactly `expected` at the path: proof that whoever asks controls it."""
         return await answers_challenge(self._client, self.guard, host, port, path, expected, tenant=tenant)
-
-
-def _open_files() -> int:
-    """How many files, and so connections, this process may have open."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_FILES if soft == resource.RLIM_INFINITY else min(soft, MOST_FILES)

@@ -1,6 +1,5 @@
 """Looks after receivers that have nothing to do: a GET on the liveness URL of every listener that has one."""
 
-import asyncio
 from functools import partial
 
 from couriermq.clock import Clock
@@ -11,13 +10,15 @@ from couriermq.delivery.alarms import Alarms
 from couriermq.delivery.book import HealthBook
 from couriermq.delivery.client import Client
 from couriermq.delivery.dispatcher import Dispatcher
+from couriermq.delivery.fairness import FairWork
 from couriermq.delivery.guard import Guard
 from couriermq.delivery.headers import USER_AGENT
 from couriermq.delivery.model import Answer, Liveness
 from couriermq.delivery.tasks import Tasks
 
 TIMEOUT_MS = 5 * SECOND
-AT_ONCE = 50
+AT_ONCE, EACH_AT_ONCE, BURST = 50, 10, 16
+"""How many checks are under way, of one tenant among them, and how many begin in one turn of the event loop."""
 
 
 class LivenessChecks:
@@ -39,12 +40,11 @@ class LivenessChecks:
         self._client = client
         self._guard = guard
         self._alarms = alarms
-        self._tasks = tasks
         self._book = book
         self._dispatcher = dispatcher
         self._interval_ms = interval_ms
         self._listeners: dict[str, Listener] = {}
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._work = FairWork(tasks, total=AT_ONCE, each=EACH_AT_ONCE, burst=BURST)
 
     def known(self, listener: Listener) -> None:
         """A listener of an earlier day: its turn comes some time within the interval."""
@@ -56,6 +56,10 @@ class LivenessChecks:
 
     def gone(self, listener: Listener) -> None:
         self._listeners.pop(listener.id, None)
+
+    def stop(self) -> None:
+        """Begin no further check."""
+        self._listeners.clear()
 
     def _begin(self, listener: Listener, *, within_ms: int) -> None:
         before = self._listeners.get(listener.id)
@@ -77,11 +81,13 @@ class LivenessChecks:
         if listener.state is ListenerState.PAUSED or not self._dispatcher.is_ours(listener):
             self._set(listener_id, url, self._interval_ms)
         else:
-            self._tasks.start(self._check(listener, url))
+            self._work.add(listener.tenant, partial(self._check, listener, url))
 
     async def _check(self, listener: Listener, url: str) -> None:
-        async with self._room:
-            answer = await self._ask(url, listener.tenant)
+        present = self._listeners.get(listener.id)
+        if present is None or present.liveness_url != url:
+            return  # it has gone, or is checked at another URL, since its turn was due
+        answer = await self._ask(url, listener.tenant)
         if listener.id not in self._listeners:
             return
         health = rules.after_check(self._book.of(listener), answer, now=self._clock.now())

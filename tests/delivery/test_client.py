@@ -1,7 +1,9 @@
 """The client by itself: connections that are used again, names that change, and nothing dialled that was not judged."""
 
 import asyncio
+import contextlib
 import ipaddress
+import resource
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -13,7 +15,7 @@ from couriermq.delivery.guard import Guard, Network
 from couriermq.delivery.model import Answer
 from tests.delivery.test_guard import Names
 from tests.support.eventually import eventually
-from tests.support.receiver import Receiver, Request, answer, hang_up, raw
+from tests.support.receiver import Receiver, Request, answer, hang_up, raw, receiving
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 
@@ -163,3 +165,14 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(caller: Caller) 
     reply = await caller.post(f"https://127.0.0.1:{port}/")
     server.close()
     assert "TLS with 127.0.0.1 failed" in (reply.error or "")
+
+
+async def test_a_tenant_with_many_receivers_keeps_a_part_of_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (32, 32))  # 8 idle connections, 2 of one tenant
+    caller = Caller(allow=LOOPBACK)
+    async with contextlib.AsyncExitStack() as stack:
+        receivers = [await stack.enter_async_context(receiving()) for _ in range(6)]
+        for receiver in receivers:
+            assert (await caller.post(receiver.url)).status == 200
+        await eventually(lambda: [receiver.open_count for receiver in receivers] == [0, 0, 0, 0, 1, 1])
+        caller.client.close()

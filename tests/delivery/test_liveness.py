@@ -5,9 +5,10 @@ from functools import partial
 from couriermq.clock import FakeClock
 from couriermq.core.model import MINUTE, Listener
 from couriermq.delivery import BreakerState, Liveness
+from couriermq.delivery.liveness import EACH_AT_ONCE
 from tests.delivery.conftest import Post
 from tests.support.eventually import eventually
-from tests.support.receiver import Receiver, answer, receiving
+from tests.support.receiver import Receiver, answer, hang, receiving
 
 
 async def until_checked(post: Post, listener: Listener, count: int) -> None:
@@ -101,3 +102,17 @@ async def test_a_challenge_is_answered_by_exactly_the_text(post: Post, receiver:
     assert not await challenge("10.0.0.1", receiver.port, "/.well-known/x", "proof")
     receiver.behave(answer(404, b"proof"))
     assert not await challenge("127.0.0.1", receiver.port, "/.well-known/x", "proof")
+
+
+async def test_a_tenant_whose_checks_hang_does_not_delay_those_of_others(post: Post, receiver: Receiver) -> None:
+    async with receiving(hang) as hanging:
+        queue = await post.queue()
+        for number in range(60):
+            await post.listen(queue, receiver.url, f"shop-{number}", liveness_url=hanging.url)
+        await post.catalog.create_tenant("other", principal="test")
+        others = await post.catalog.create_queue("other", "orders", principal="test")
+        await post.catalog.create_listener(
+            others, "shop", receiver.url, secrets=(), liveness_url=receiver.url, principal="test"
+        )
+        await receiver.wait(1)
+        assert len(hanging.requests) <= EACH_AT_ONCE
