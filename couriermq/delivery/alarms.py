@@ -3,9 +3,12 @@
 import asyncio
 import heapq
 import itertools
+import logging
 from collections.abc import Callable
 
 from couriermq.clock import Clock
+
+log = logging.getLogger(__name__)
 
 
 class Alarms:
@@ -27,12 +30,19 @@ class Alarms:
         while True:
             now = self._clock.now()
             while self._heap and self._heap[0][0] <= now:
-                heapq.heappop(self._heap)[2]()
+                self._ring(heapq.heappop(self._heap)[2])
             self._sooner.clear()
             if self._heap:
                 await self._sleep(self._heap[0][0])
             else:
                 await self._sooner.wait()
+
+    def _ring(self, callback: Callable[[], None]) -> None:
+        """One callback that fails keeps no other from being called."""
+        try:
+            callback()
+        except Exception:
+            log.exception("what was to be done at this time failed")
 
     async def _sleep(self, until: int) -> None:
         """Until then, or until something is to be done sooner."""

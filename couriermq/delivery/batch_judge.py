@@ -38,8 +38,9 @@ class BatchJudge:
             lane.hold(now=now)
         else:
             lane.breaker, lane.held_until = CLOSED, 0
-        health = rules.after_delivery(self._book.of(lane.listener), answer, delivered=answer.error is None, now=now)
-        self._book.put(lane.listener, health)
+        if not lane.retired:
+            health = rules.after_delivery(self._book.of(lane.listener), answer, delivered=answer.error is None, now=now)
+            self._book.put(lane.listener, health)
         for lease, settlement in zip(batch, _settlements(batch, answer), strict=True):
             attempt = _attempt(lease, settlement, answer, now)
             noted = settlement if unreached else replace(settlement, note=note_of(attempt))

@@ -66,4 +66,4 @@ def _settlement(result: BatchResult, lease: Lease, acked: set[str], retried: dic
 
 def _delay_ms(seconds: float | None) -> int | None:
     """None leaves it to the queue's retry delay; a day is the longest."""
-    return None if seconds is None else min(max(round(seconds * SECOND), 0), DAY)
+    return None if seconds is None else round(min(max(seconds, 0), DAY // SECOND) * SECOND)

@@ -84,10 +84,12 @@ class HealthBook:
             await self._catalog.delete_record(KIND, listener.tenant, listener.id, principal=PRINCIPAL)
 
     async def _save_round(self) -> None:
-        await self.save(ROUND_COUNT)
-        self._saving_soon = bool(self._dirty)
-        if self._dirty:
-            self._alarms.set(self._clock.now() + SAVE_MS, lambda: self._tasks.start(self._save_round()))
+        try:
+            await self.save(ROUND_COUNT)
+        finally:
+            self._saving_soon = bool(self._dirty)
+            if self._dirty:
+                self._alarms.set(self._clock.now() + SAVE_MS, lambda: self._tasks.start(self._save_round()))
 
     async def save(self, count: int | None = None) -> None:
         """Write what has changed, the longest waiting first, in one change: every node hears of each change."""

@@ -23,9 +23,11 @@ class ConcurrencyMeter:
     def change(self, queue_id: str, by: int, *, now: int) -> None:
         course = self._courses.get(queue_id)
         if course is None:
+            if by < 0:
+                return  # the consumer was removed meanwhile
             course = self._courses[queue_id] = _Course(since=now)
         _spread(course, now)
-        course.active += by
+        course.active = max(course.active + by, 0)  # an invocation of a consumer that was removed may end later
 
     def forget(self, queue_id: str) -> None:
         self._courses.pop(queue_id, None)

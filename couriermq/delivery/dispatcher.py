@@ -35,6 +35,8 @@ from couriermq.delivery.renewing import Renewals
 from couriermq.delivery.tasks import Tasks
 
 STORE_RETRY_MS = SECOND
+JUDGE_RETRY_MS = 5 * SECOND
+"""When a message is delivered again whose answer could not be judged because of an error of our own."""
 FETCH_COUNT = 100
 """How many messages are leased at once, so that the loop and the store soon get to others."""
 
@@ -151,10 +153,14 @@ class Dispatcher:
             self._pump(lane)
 
     def gone(self, listener: Listener) -> None:
+        """Deliver nothing more to a listener; what was leased ahead is given back."""
         key = self._keys.pop(listener.id, None)
-        if key is not None:
-            self._listeners.pop(key, None)
-            self._lanes.pop(key, None)
+        if key is None:
+            return
+        self._listeners.pop(key, None)
+        if (lane := self._lanes.pop(key, None)) is not None:
+            lane.retire()  # requests, alarms and the settler still refer to it
+            self._dispatch(lane)
 
     def lane_of(self, listener: Listener) -> Lane | None:
         return self._lanes.get(self._keys.get(listener.id, -1))
@@ -206,7 +212,9 @@ class Dispatcher:
             leases = await self._broker.receive(lane.outbox, limit=count, lease_ms=lane.lease_ms, principal=PRINCIPAL)
         except QueueNotFound:
             return
-        except CourierError:
+        except Exception as error:
+            if not isinstance(error, CourierError):
+                log.exception("messages for listener %s could not be leased", lane.listener.id)
             lane.hungry = True
             self._wake(lane, self._clock.now() + STORE_RETRY_MS)
             return
@@ -220,7 +228,8 @@ class Dispatcher:
         self._renewals.hold(lane, leases)
         lane.used = lane.used or bool(leases)
         if not lane.used and not lane.hungry and self._going:
-            self._lanes.pop(lane.outbox.key, None)  # it was only a look: an idle listener costs nothing
+            if self._lanes.get(lane.outbox.key) is lane:
+                del self._lanes[lane.outbox.key]  # it was only a look: an idle listener costs nothing
             return
         self._dispatch(lane)
         self._pump(lane)
@@ -249,13 +258,18 @@ class Dispatcher:
         return lane.width(now=self._clock.now()) if self._may_go(lane) else 0
 
     async def _give_back(self, lane: Lane, leases: list[Lease]) -> None:
-        untried = [Release(lease.receipt, 0, untried=True) for lease in leases]
-        for order in untried:
+        """As if they had not been leased."""
+        await self._release(lane, [Release(lease.receipt, 0, untried=True) for lease in leases])
+
+    async def _release(self, lane: Lane, orders: list[Release]) -> None:
+        for order in orders:
             lane.leases.pop(order.receipt, None)
         try:
-            await self._broker.settle(lane.outbox, untried, principal=PRINCIPAL)
+            await self._broker.settle(lane.outbox, orders, principal=PRINCIPAL)
+        except QueueNotFound:
+            return  # the listener was deleted meanwhile
         except CourierError as error:  # then their leases end by themselves
-            log.warning("%d messages for listener %s were not given back: %s", len(untried), lane.listener.id, error)
+            log.warning("%d messages for listener %s were not given back: %s", len(orders), lane.listener.id, error)
 
     async def _deliver(self, lane: Lane, parcel: list[Lease]) -> None:
         if not self._width(lane):  # paused, stopped or tripped while it waited for its turn
@@ -271,6 +285,16 @@ class Dispatcher:
             log.exception("a delivery to listener %s could not be made", lane.listener.id)
             answer = FAILED
         lane.end(parcel, now=self._clock.now())
+        try:
+            self._judge_answer(lane, called, parcel, answer)
+        except Exception:
+            log.exception("an answer of listener %s could not be judged", called.id)
+            await self._release(lane, [Release(lease.receipt, JUDGE_RETRY_MS) for lease in parcel])
+        finally:
+            self._dispatch(lane)
+            self._pump(lane)
+
+    def _judge_answer(self, lane: Lane, called: Listener, parcel: list[Lease], answer: Answer | None) -> None:
         if answer is None:
             for lease in parcel:
                 lane.leases.pop(lease.receipt, None)
@@ -279,8 +303,6 @@ class Dispatcher:
         else:
             outdated = is_fresh_start(called, lane.listener)
             self._judge.judge(lane, parcel[0], answer, outdated=outdated, then=self._pump)
-        self._dispatch(lane)
-        self._pump(lane)
 
     async def _attempt(self, lane: Lane, parcel: list[Lease]) -> Answer | None:
         """One request, or None when a lease was lost before it was made, or every lease before it was answered."""

@@ -73,7 +73,9 @@ class Judge:
         return int.from_bytes(self._clock.random_bytes(4), "big") / 2**32
 
     def _remember(self, lane: Lane, answer: Answer, decided: Verdict, now: int) -> None:
-        """What the attempt says of the listener as a whole."""
+        """What the attempt says of the listener as a whole, if there still is one."""
+        if lane.retired:
+            return
         lane.learn(answer)
         delivered = isinstance(decided, Delivered)
         lane.breaker = lane.breaker.after_success() if delivered else lane.breaker.after_failure(now=now)

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from couriermq.core.model import SECOND, Lease, Listener, ListenerState, Queue, Settlement
 from couriermq.delivery.breaker import CLOSED, Breaker
@@ -47,7 +48,7 @@ class Lane:
 
     __slots__ = (
         "active", "alarm_at", "breaker", "cover", "fetch_ms", "fetching", "held_until", "hungry", "latency_ms",
-        "leases", "listener", "outbox", "pace", "renewing", "requests", "settling", "unsettled",
+        "leases", "listener", "outbox", "pace", "renewing", "requests", "retired", "settling", "unsettled",
         "used", "waiting",
     )  # fmt: skip
 
@@ -74,6 +75,7 @@ class Lane:
         """Whether the outbox may hold something that is ready."""
         self.fetching = False
         self.used = False
+        self.retired = False
         self.alarm_at: int | None = None
 
     @property
@@ -110,6 +112,11 @@ class Lane:
             self.start_afresh()
         self.listener, self.outbox, self.cover = listener, outbox, None
 
+    def retire(self) -> None:
+        """The listener is gone: requests under way end, and nothing more goes out."""
+        self.retired = True
+        self.listener = replace(self.listener, state=ListenerState.PAUSED)
+
     def start_afresh(self) -> None:
         """Forget how earlier requests went."""
         self.breaker, self.held_until = CLOSED, 0
@@ -134,6 +141,8 @@ class Lane:
 
     def width(self, *, now: int) -> int:
         """How many deliveries may be under way at once."""
+        if now < self.held_until:
+            return 0
         settings = self.listener.settings
         return self.breaker.room(1 if settings.ordered else settings.concurrency, now=now)
 

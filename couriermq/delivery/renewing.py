@@ -51,9 +51,13 @@ class Renewals:
         if old:
             first = min(lane.leases[receipt] for receipt in old)
             self._alarms.set(first - LEASE_SPARE_MS + 1, lambda: self._lose_ended(lane))
-        for start in range(0, len(old), BATCH_COUNT):
-            if not await self._extend(lane, old[start : start + BATCH_COUNT], span):
-                wait_ms = min(wait_ms, RETRY_MS)
+        try:
+            for start in range(0, len(old), BATCH_COUNT):
+                if not await self._extend(lane, old[start : start + BATCH_COUNT], span):
+                    wait_ms = min(wait_ms, RETRY_MS)
+        except Exception:
+            log.exception("deliveries to listener %s are not renewed", lane.listener.id)
+            wait_ms = min(wait_ms, RETRY_MS)
         self._ring(lane, wait_ms)
 
     async def _extend(self, lane: Lane, receipts: list[str], span: int) -> bool:

@@ -49,6 +49,10 @@ class Settler:
             lane.unsettled = batch + lane.unsettled
             self._tasks.start(self._settle_later(lane, then))
             return
+        except Exception:
+            log.exception("the outcome of %d deliveries to listener %s is lost", len(batch), lane.listener.id)
+            for settlement, _ in batch:
+                lane.leases.pop(settlement.receipt, None)  # their leases end, and they are delivered again
         if lane.unsettled:
             self._store.add(lane.listener.tenant, partial(self._settle, lane, then))
             return
@@ -69,5 +73,5 @@ class Settler:
             lane.leases.pop(settlement.receipt, None)
             if isinstance(outcome, CourierError):
                 log.warning("delivery %s of listener %s: %s", attempt.message_id, lane.listener.id, outcome)
-            else:
+            elif not lane.retired:
                 self._log.add(lane.listener, attempt)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from couriermq.core.hex_ids import hex_of
-from couriermq.core.model import Ack, Lease, Message, Release, State
+from couriermq.core.model import DAY, Ack, Lease, Message, Release, State
 from couriermq.delivery.batch_result import BatchResult, read_result, settlements
 
 
@@ -58,6 +58,11 @@ RETRY_B = {"retryMessages": [{"msgId": B, "delaySeconds": 7}]}
 )
 def test_each_message_is_settled(facts: dict[str, Any], expected: list[str]) -> None:
     assert settled(**facts) == expected
+
+
+@pytest.mark.parametrize(("seconds", "delay_ms"), [(1e306, DAY), (-1e306, 0), (1.5, 1_500)])
+def test_a_delay_is_between_none_and_a_day(seconds: float, delay_ms: int) -> None:
+    assert settled(retryBatch={"retry": True, "delaySeconds": seconds}) == [f"retry {delay_ms}"] * 2
 
 
 def test_settlements_are_made_with_the_receipts_of_the_leases() -> None:

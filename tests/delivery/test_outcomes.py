@@ -89,6 +89,24 @@ async def test_429_with_retry_after_is_left_alone_until_then(post: Post, receive
     assert sorted(receiver.bodies[1:]) == [b"another", b"hello"]
 
 
+async def test_429_with_retry_after_holds_back_what_was_leased_ahead(
+    post: Post, receiver: Receiver, clock: FakeClock
+) -> None:
+    receiver.behave(answer(), answer(), answer(), answer(429, Retry_After="120"), answer())
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url, concurrency=1)
+    await post.send(queue, *[b"x"] * 20)
+    await post.attempts(listener, 4)
+    counters = await eventually(lambda: post.waiting(listener), lambda now: now.leased_count == 0)
+    assert (counters.acked_count, counters.delayed_count, counters.ready_count) == (3, 1, 16)
+    assert len(receiver.requests) == 4
+    clock.advance(ms=119 * SECOND)
+    assert len(receiver.requests) == 4
+    clock.advance(ms=1 * SECOND)
+    await post.delivered(listener, 20)
+    assert len(receiver.requests) == 21
+
+
 async def test_a_huge_body_is_cut_off_and_the_status_counts(post: Post, receiver: Receiver) -> None:
     listener, line = await delivered(post, receiver, answer(200, b"x" * 1_000_000))
     assert (line.verdict, line.status) == (Outcome.DELIVERED, 200)
