@@ -74,9 +74,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     def tags(self) -> tuple[int, ...]:
         return tuple(one.tag for one in self.incarnations)
 
-    def begun_since(self, known: "Identity") -> tuple[Incarnation, ...]:
-        """The incarnations that somebody who knows an earlier state of the store has missed."""
-        return tuple(one for one in self.incarnations if one not in known.incarnations)
+    def versions_since(self, known: "Identity") -> list[int]:
+        """The versions of the control plane from which incarnations went on that `known` does not have."""
+        missed = [one for one in self.incarnations if one not in known.incarnations]
+        return [one.catalog_version for one in missed if one.catalog_version is not None]
 
     @property
     def last_epoch(self) -> int:

@@ -155,8 +155,7 @@ class PostgresStore(DataPlane, Claims, Stages):
         """The database was restored, or a standby promoted, while this node was running; raises Unavailable where the
         control plane that was restored is older than what the node knows: other changes may have its versions since."""
         ((version,),) = (await ask(connection, [(Q.catalog_version, ())]))[0]
-        versions = [version, *(one.catalog_version for one in identity.begun_since(self.identity))]
-        if min(one for one in versions if one is not None) < self._node.catalog_version:
+        if min([version, *identity.versions_since(self.identity)]) < self._node.catalog_version:
             self.changed_reason = "the database is in an earlier state than this node knows; start the node anew"
             log.critical(self.changed_reason)
             self._on_change()
