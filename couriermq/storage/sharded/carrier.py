@@ -77,10 +77,11 @@ class Carrier:
         self._engine = engine
         self._send = send
         self._work: set[tuple[int, int]] = set()
-        self._late: set[tuple[int, int]] = set()
-        """What could not be carried, or not soon."""
+        self._late: dict[tuple[int, int], asyncio.Task[bool]] = {}
+        """What could not be carried, or not soon: the last attempt, which may be under way."""
         self._renoted: set[tuple[int, int]] = set()
-        """Of that, what was noted again, perhaps too late for the attempt that is under way."""
+        """Of that, what was noted again since the attempt began, perhaps too late for it."""
+        self._attempts: set[asyncio.Task[bool]] = set()
         self._task: asyncio.Task[None] | None = None
         self._retrying: asyncio.Task[None] | None = None
         self._carried: dict[tuple[int, int], int] = {}
@@ -125,7 +126,7 @@ class Carrier:
 
     async def close(self) -> None:
         self._closed = True
-        tasks = [task for task in (self._task, self._retrying) if task is not None]
+        tasks = [task for task in (self._task, self._retrying, *self._attempts) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -135,8 +136,10 @@ class Carrier:
             while self._work:
                 work, self._work = self._work, set()
                 for one in sorted(work):
-                    if not await self._tried(*one, seconds=PATIENCE_SECONDS):
-                        self._late.add(one)
+                    attempt = self._begin(one)
+                    await asyncio.wait({attempt}, timeout=PATIENCE_SECONDS)
+                    if not (attempt.done() and attempt.result()):
+                        self._late[one] = attempt
                         self._retrying = self._retrying or asyncio.create_task(self._retry())
         finally:
             self._task = None
@@ -145,19 +148,27 @@ class Carrier:
         try:
             while self._late:
                 await asyncio.sleep(RETRY_SECONDS)
-                for one in sorted(self._late):
-                    self._renoted.discard(one)
-                    if await self._tried(*one) and one not in self._renoted:
-                        self._late.discard(one)
+                for one, attempt in list(self._late.items()):
+                    if attempt.done() and attempt.result() and one not in self._renoted:
+                        del self._late[one]
+                    elif attempt.done():
+                        self._late[one] = self._begin(one)
         finally:
             self._retrying = None
 
-    async def _tried(self, shard: int, key: int, *, seconds: float | None = None) -> bool:
+    def _begin(self, one: tuple[int, int]) -> "asyncio.Task[bool]":
+        """An attempt is never cut short: what it has leased would wait until the lease ends."""
+        self._renoted.discard(one)
+        attempt = asyncio.create_task(self._tried(*one))
+        self._attempts.add(attempt)
+        attempt.add_done_callback(self._attempts.discard)
+        return attempt
+
+    async def _tried(self, shard: int, key: int) -> bool:
         try:
-            async with asyncio.timeout(seconds):
-                await (self._carry_parcels(shard, key) if key >= OUTBOX else self._carry_messages(shard, key))
+            await (self._carry_parcels(shard, key) if key >= OUTBOX else self._carry_messages(shard, key))
         except Exception as error:
-            log.warning("what shard %d holds for others waits: %s", shard, str(error) or "it takes long")
+            log.warning("what shard %d holds for others waits: %s", shard, error)
             return False
         return True
 
