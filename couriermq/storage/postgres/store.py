@@ -399,16 +399,16 @@ class PostgresStore(DataPlane, Claims, Stages):
     async def _pass_time(self, key: int, now: int) -> bool:
         """Whether there is more to do at once; what another node has locked does not count."""
 
-        def decide(unit: Unit, orders: list[None]) -> Deciding[list[bool]]:
-            queue = self._directory.queue_of_key(key)
+        def decide(unit: Unit, nows: list[int]) -> Deciding[list[bool]]:
+            queue, latest = self._directory.queue_of_key(key), max(nows)
             if queue is None:
-                return [False for _ in orders]
+                return [False for _ in nows]
             yield from keep_order(queue)
-            yield from self._expire(unit, queue, now)
-            has_more = unit.tally(key).next_due <= now
-            return [has_more for _ in orders]
+            yield from self._expire(unit, queue, latest)
+            has_more = unit.tally(key).next_due <= latest
+            return [has_more for _ in nows]
 
-        has_more: bool = await self._commit.submit(Joint((TIME, key), decide, None, PASS_WEIGHT))
+        has_more: bool = await self._commit.submit(Joint((TIME, key), decide, now, PASS_WEIGHT))
         return has_more
 
     def _sweep(self, unit: Unit, queue: Queue, now: int) -> Deciding[bool]:

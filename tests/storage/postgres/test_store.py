@@ -471,6 +471,19 @@ async def test_what_another_node_trims_in_the_moment_of_reading_is_gone_and_not_
         assert lane_of(gone.value.oldest) == lane
 
 
+async def test_time_is_applied_up_to_the_latest_instant_that_anybody_asks_for(node: Rig) -> None:
+    queue = await node.create("orders", retention_ms=60_000)
+    store = postgres(node)
+    await store._watch.stop()
+    await node.send("orders")
+    earlier = node.now
+    node.clock.advance(ms=60_000)
+    for now in (earlier, node.now):
+        await asyncio.gather(store._pass_time(queue.key, earlier), store._pass_time(queue.key, now))
+    assert await store._due_of([queue], node.now) == set()
+    assert [event.kind for event in await node.events(EventKind.DISCARDED)] == ["discarded"]
+
+
 async def test_the_counters_of_many_queues_are_few_round_trips(node: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     queues = [await node.create(f"queue-{number}") for number in range(40)]
     await postgres(node)._watch.stop()  # it asks too
