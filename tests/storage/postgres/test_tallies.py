@@ -17,7 +17,7 @@ from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 __all__ = ["url"]
 
-COMMITS = 3_000
+COMMITS, LOOKS = 3_000, 3
 MOST_PAGES = 30
 """A commit that passed all versions of its row would read some 50; it reads 9 as it is."""
 
@@ -40,7 +40,7 @@ async def test_the_price_of_a_commit_does_not_grow_beside_a_transaction_that_is_
         assert await pages(connection, commit) < MOST_PAGES
         for query in (Q.totals % key, Q.counters_of % f"'{numbers([key])}'"):
             assert await pages(connection, query) < MOST_PAGES
-        await connection.execute("UPDATE tally SET sent = sent - %s WHERE lane = %s", (COMMITS + 1, lane))
+        await connection.execute("UPDATE tally SET sent = sent - %s WHERE lane = %s", (COMMITS + LOOKS, lane))
         assert (await one.counters("orders")).sent_count == 1
 
 
@@ -56,10 +56,13 @@ async def commit_of(connection: psycopg.AsyncConnection[Any], rig: Rig, key: int
 
 
 async def pages(connection: psycopg.AsyncConnection[Any], query: str) -> int:
-    """How many pages a query reads."""
-    found = await connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}".encode())
-    ((plan,),) = (row[0] for row in await found.fetchall())
-    return int(plan["Plan"]["Shared Hit Blocks"]) + int(plan["Plan"]["Shared Read Blocks"])
+    """How many pages a query reads at least: after somebody else's DDL the session reads the catalog again as well."""
+    read: list[int] = []
+    for _ in range(LOOKS):
+        found = await connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}".encode())
+        ((plan,),) = (row[0] for row in await found.fetchall())
+        read.append(int(plan["Plan"]["Shared Hit Blocks"]) + int(plan["Plan"]["Shared Read Blocks"]))
+    return min(read)
 
 
 async def test_a_step_of_the_schema_that_waits_for_a_reader_stops_nobody_for_long(
