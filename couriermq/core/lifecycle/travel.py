@@ -26,9 +26,7 @@ MEMORY_MS = DAY
 
 def travellers(unit: Unit, key: int, *, limit: int) -> Deciding[list[Traveller]]:
     """Messages that wait under the key of a stand-in, as many as fit into a commit."""
-    found: Found = yield Ready(key, limit)
-    room = Room(COMMIT_BYTES)
-    singles = [single for single in found.singles[:limit] if room.takes(single.size)]
+    singles = yield from _waiting(key, limit)
     contents: Contents = yield Content((), singles)
     return [(single.seq, single, contents.body_of(single)) for single in singles]
 
@@ -49,9 +47,7 @@ def arrive(unit: Unit, queue: Queue, arrivals: Sequence[Traveller], *, now: int)
 def come_home(unit: Unit, key: int, queue: Queue, *, limit: int, now: int) -> Deciding[int]:
     """The same for messages that wait where their queue has moved to meanwhile; how many they were."""
     yield Exclusive([queue.key])
-    found: Found = yield Ready(key, limit)
-    room = Room(COMMIT_BYTES)
-    singles = [single for single in found.singles[:limit] if room.takes(single.size)]
+    singles = yield from _waiting(key, limit)
     remembered = yield from _remembered(queue, singles, now)
     for single in singles:
         unit.tally(key).remove(single.state, single.size)
@@ -60,6 +56,13 @@ def come_home(unit: Unit, key: int, queue: Queue, *, limit: int, now: int) -> De
         else:
             yield from _enter(unit, queue, single)
     return len(singles)
+
+
+def _waiting(key: int, limit: int) -> Deciding[list[Single]]:
+    """Messages under the key of a stand-in, as many as fit into a commit."""
+    found: Found = yield Ready(key, limit)
+    room = Room(COMMIT_BYTES)
+    return [single for single in found.singles[:limit] if room.takes(single.size)]
 
 
 def _remembered(queue: Queue, singles: Sequence[Single], now: int) -> Deciding[set[int]]:

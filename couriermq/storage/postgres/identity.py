@@ -69,10 +69,10 @@ class Guard:
         self.identity, self.origin = await self._read(connection)
 
     async def check(self, connection: Connection) -> None:
-        if self.origin is None or (now := await origin_of(connection)) == self.origin:
+        if self.origin is None or (present := await origin_of(connection)) == self.origin:
             return
         async with self._checking:
-            if now != self.origin:
+            if present != self.origin:  # another connection may have found it out meanwhile
                 identity, origin = await self._read(connection)
                 await self._on_renewal(connection, identity)
                 self.identity, self.origin = identity, origin
