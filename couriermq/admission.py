@@ -69,7 +69,8 @@ class Line:
 
     def leave(self, size: int) -> None:
         self._used -= size
-        self._admit()
+        if self._waiting:
+            self._admit()
 
     def _admit(self) -> None:
         while self._waiting:

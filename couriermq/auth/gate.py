@@ -3,8 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Callable, Hashable
-from functools import partial
-from typing import Any
+from typing import Any, TypeVarTuple
 
 import msgspec
 
@@ -24,6 +23,8 @@ ROOT = Principal(id="root", tenant=None)
 SESSION_MS = 12 * HOUR
 """How long a browser stays signed in after its last request."""
 TICKET_MS = MINUTE
+
+Given = TypeVarTuple("Given")
 
 _RECORD_KIND = "courier"
 _NOBODY = bytes(32)
@@ -63,20 +64,23 @@ class Gate:
         """The holder of the token that a call presents; wrong ones are counted, and after many none is looked at."""
         if not token:
             raise Unauthenticated
-        return self._admitted(call, token_attempt(call.origin.address, token), partial(self.by_token, token))
+        return self._admitted(call, token_attempt(call.origin.address, token), self.by_token, token)
 
     def admit_client(self, call: Call, client_id: str, secret: str) -> Principal:
         """The OAuth client that a call presents, counted in the same way."""
         if not client_id or not secret:
             raise Unauthenticated("the client id or its secret is missing")
         attempt = client_attempt(call.origin.address, client_id)
-        return self._admitted(call, attempt, partial(self.by_client, client_id, secret))
+        return self._admitted(call, attempt, self.by_client, client_id, secret)
 
-    def _admitted(self, call: Call, attempt: Attempt, judge: Callable[[], Principal]) -> Principal:
+    def _admitted(
+        self, call: Call, attempt: Attempt, judge: Callable[[*Given], Principal], *given: *Given
+    ) -> Principal:
+        """Whom `judge` finds by what was given; called for every request."""
         if call.attempt is None:  # else it was checked before, and the catalog has learnt something since
             self._guard.check(attempt)
         try:
-            principal = judge()
+            principal = judge(*given)
         except CredentialEnded:
             raise
         except Unauthenticated:
@@ -241,7 +245,7 @@ class Gate:
     def admit_session(self, call: Call, session: str) -> Principal:
         """The holder of a session, counted as any other credential."""
         self._learn_ends("sessions")
-        return self._admitted(call, token_attempt(call.origin.address, session), partial(self._by_session, session))
+        return self._admitted(call, token_attempt(call.origin.address, session), self._by_session, session)
 
     def _by_session(self, session: str) -> Principal:
         return self._by_access_token(self._sessions, session, hashlib.sha256(session.encode()).digest())
@@ -263,8 +267,8 @@ class Gate:
         """The holder of a ticket, who cannot use it a second time."""
         self._learn_ends("tickets")
         digest = hashlib.sha256(ticket.encode()).digest()
-        judge = partial(self._by_access_token, self._tickets, ticket, digest)
-        principal = self._admitted(call, token_attempt(call.origin.address, ticket), judge)
+        attempt = token_attempt(call.origin.address, ticket)
+        principal = self._admitted(call, attempt, self._by_access_token, self._tickets, ticket, digest)
         self._tickets.end(digest)
         await self._save("tickets", self._tickets)
         return principal

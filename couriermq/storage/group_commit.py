@@ -173,6 +173,7 @@ class Collector:
     def __init__(self) -> None:
         self.metrics = Metrics()
         self.failure: str | None = None
+        self._loop = asyncio.get_running_loop()
         self._pending: list[Waiting] = []
         self._busy = False
         self._idle = asyncio.Event()
@@ -181,13 +182,12 @@ class Collector:
 
     async def submit(self, order: Order) -> Any:
         """Run an order in the next commit; returns, or raises what it raised, once that is durable."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         self._pending.append((order, future))
         if not self._busy:
             self._busy = True
             self._idle.clear()
-            loop.call_soon(self._gather)
+            self._loop.call_soon(self._gather)
         return await future
 
     def _gather(self, seen: int = 0, quiet: int = 0) -> None:
@@ -200,21 +200,17 @@ class Collector:
         if count >= self._enough or quiet == QUIET_TURNS:
             self._commit()
         else:
-            asyncio.get_running_loop().call_soon(self._gather, count, quiet)
+            self._loop.call_soon(self._gather, count, quiet)
 
     def _commit(self) -> None:
         raise NotImplementedError
 
     def _done(self, batch: list[Waiting], results: Sequence[object]) -> list[Result]:
         """Those orders that have been carried out; the others come with the next commit."""
-        done: list[Result] = []
-        later: list[Waiting] = []
-        for waiting, result in zip(batch, results, strict=False):
-            if result is LATER:
-                later.append(waiting)
-            else:
-                done.append((waiting[1], result))
-        self._pending = later + batch[len(results) :] + self._pending
+        done = [(of[1], result) for of, result in zip(batch, results, strict=False) if result is not LATER]
+        if len(done) < len(batch):
+            later = [of for of, result in zip(batch, results, strict=False) if result is LATER]
+            self._pending = later + batch[len(results) :] + self._pending
         return done
 
     def _observe(self, count: int) -> None:
@@ -290,7 +286,7 @@ class GroupCommit(Collector):
         self._answer(results)
         self._enough = _most_of(len(results) + len(self._pending))
         if self._pending:
-            asyncio.get_running_loop().call_soon(self._gather)
+            self._loop.call_soon(self._gather)
         else:
             self._busy = False
             self._idle.set()
@@ -408,7 +404,7 @@ class ConcurrentCommit(Collector):
         if not self._busy:
             self._busy = True
             self._idle.clear()
-            asyncio.get_running_loop().call_soon(self._gather)
+            self._loop.call_soon(self._gather)
 
 
 Done = Callable[[Exception | None], None]

@@ -57,7 +57,6 @@ class _Block(msgspec.Struct, gc=False):
     principal: str
     draft: Draft
     bodies: list[bytes]
-    sizes: list[int]
     size: int
     shares: list[tuple[list["_Slot | Sent | CourierError"], int]]
     """The outcomes of each call, and how many of the messages are its."""
@@ -67,19 +66,13 @@ class _Block(msgspec.Struct, gc=False):
     def count(self) -> int:
         return len(self.bodies)
 
-    def takes(self, other: "_Block") -> bool:
-        """Add another block that goes on where this one ends; whether they are alike and fit into one run."""
-        if (
-            self.now != other.now or self.principal != other.principal
-            or self.draft.content_type != other.draft.content_type
-            or self.count + other.count > ROW_EVENTS or self.size + other.size > ROW_BYTES
-        ):  # fmt: skip
-            return False
-        self.bodies += other.bodies
-        self.sizes += other.sizes
-        self.size += other.size
-        self.shares += other.shares
-        return True
+    def has_room(self, order: Order, size: int) -> bool:
+        """Whether the messages of an order are like those of the block, and fit into one run with them."""
+        return (
+            self.now == order.now and self.principal == order.principal
+            and self.draft.content_type == order.parcels[0].draft.content_type
+            and len(self.bodies) + len(order.parcels) <= ROW_EVENTS and self.size + size <= ROW_BYTES
+        )  # fmt: skip
 
 
 class _Twin(msgspec.Struct, gc=False):
@@ -161,10 +154,8 @@ class _Desk:
 
     def place(self, order: Order) -> list[_Slot | Sent | CourierError]:
         outcomes: list[_Slot | Sent | CourierError] = []
-        if (block := _block(order, outcomes)) and (bucket := self._bucket(order.parcels[0].queue)):
-            entries = bucket[1]
-            if not (entries and type(entries[-1]) is _Block and entries[-1].takes(block)):
-                entries.append(block)
+        if (bodies := _plain_bodies(order)) and (bucket := self._bucket(order.parcels[0].queue)):
+            _add_block(bucket[1], order, bodies, outcomes)
             return outcomes
         for index, parcel in enumerate(order.parcels):
             original = None if parcel.copy_of is None else outcomes[parcel.copy_of]
@@ -202,13 +193,12 @@ class _Desk:
         return bucket
 
 
-def _block(order: Order, outcomes: list[_Slot | Sent | CourierError]) -> _Block | None:
-    """The order as a block, if its messages are alike and plain, and fit into one run."""
+def _plain_bodies(order: Order) -> list[bytes] | None:
+    """The bodies of the order's messages, if these are alike and plain, and fit into one run."""
     parcels = order.parcels
     if not 0 < len(parcels) <= ROW_EVENTS or parcels[0].queue.kind is Kind.FIFO:
         return None
-    queue, first = parcels[0].queue, parcels[0].draft
-    content_type = first.content_type
+    queue, content_type = parcels[0].queue, parcels[0].draft.content_type
     bodies: list[bytes] = []
     for parcel in parcels:
         draft = parcel.draft
@@ -219,11 +209,22 @@ def _block(order: Order, outcomes: list[_Slot | Sent | CourierError]) -> _Block 
         ):  # fmt: skip
             return None
         bodies.append(draft.body)
-    sizes = list(map(len, bodies))
-    size = sum(sizes)
-    if size > ROW_BYTES:
-        return None
-    return _Block(order.now, order.principal, first, bodies, sizes, size, [(outcomes, len(bodies))])
+    return bodies if sum(map(len, bodies)) <= ROW_BYTES else None
+
+
+def _add_block(
+    entries: list[_Slot | _Block], order: Order, bodies: list[bytes], outcomes: list[_Slot | Sent | CourierError]
+) -> None:
+    """Add plain messages to the last block, if they go on where it ends, or as a block of their own."""
+    size = sum(map(len, bodies))
+    share = (outcomes, len(bodies))
+    last = entries[-1] if entries else None
+    if type(last) is _Block and last.has_room(order, size):
+        last.bodies += bodies
+        last.size += size
+        last.shares.append(share)
+    else:
+        entries.append(_Block(order.now, order.principal, order.parcels[0].draft, bodies, size, [share]))
 
 
 def _dedup_key(parcel: Parcel) -> tuple[int, str] | None:
@@ -267,7 +268,7 @@ class _Intake:
         run.seqs += seqs
         run.message_ids += ids
         run.attempts += [0] * count
-        run.sizes += block.sizes
+        run.sizes += map(len, block.bodies)
         run.bodies += block.bodies
         run.turns += [FIRST_TURN] * count
         run.ages += [0] * count
