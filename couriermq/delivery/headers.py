@@ -9,6 +9,7 @@ from couriermq import __version__
 from couriermq.core.errors import Invalid
 from couriermq.core.model import Attribute, Message, Secret
 from couriermq.core.surrogates import original, replaced
+from couriermq.core.trace_context import traceparent_of
 from couriermq.core.webhook_ids import webhook_id
 from couriermq.delivery.signing import signature
 
@@ -19,7 +20,6 @@ VALUE_CHARS = 4_096
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", re.ASCII)
 _VALUE = re.compile(r"[\x20-\x7e\t]*", re.ASCII)
-_TRACE = re.compile(r"[0-9a-f]{2}(?:-[0-9a-z]+){3,}", re.ASCII)
 _EXTENSION = re.compile(r"[a-z0-9]{1,20}", re.ASCII)
 
 OURS = frozenset(
@@ -92,7 +92,8 @@ def signed_lines(
 
 
 def _trace_line(trace: str | None) -> bytes:
-    return b"traceparent: %b\r\n" % trace.encode("ascii") if trace and _TRACE.fullmatch(trace) else b""
+    carried = traceparent_of(trace)
+    return b"" if carried is None else b"traceparent: %b\r\n" % carried.encode("ascii")
 
 
 def event_lines(message: Message, *, tenant: str, queue: str) -> bytes:

@@ -9,6 +9,7 @@ import msgspec
 from couriermq.auth.principal import Principal
 from couriermq.core.errors import CourierError
 from couriermq.core.numbers import Numbers
+from couriermq.core.trace_context import traceparent_of
 from couriermq.web.decoding import decode
 from couriermq.web.errors import MalformedRequest
 from couriermq.web.proxies import Origin
@@ -110,6 +111,11 @@ class Call:
         """A header by its lower-case name."""
         value = self.headers.get(name)
         return value.decode("latin-1") if value is not None else None
+
+    @property
+    def trace(self) -> str | None:
+        """The trace context that messages of this call carry."""
+        return traceparent_of(self.header(b"traceparent"))
 
     @property
     def origin(self) -> Origin:

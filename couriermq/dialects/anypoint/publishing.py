@@ -80,7 +80,7 @@ def _draft(
         message_id=message_id,
         queue=target if isinstance(target, Queue) else None,
         routed=routed,
-        trace=call.header(b"traceparent"),
+        trace=call.trace,
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from couriermq.core.errors import CourierError, Invalid
 from couriermq.core.model import Attribute, Draft, Lease, Message, Queue
 from couriermq.core.surrogates import has_half, json_attributes, json_text, original, storable_attributes, text_bytes
+from couriermq.core.trace_context import traceparent_of
 from couriermq.dialects.anypoint import limits
 from couriermq.dialects.anypoint.dates import http_date
 
@@ -146,7 +147,7 @@ def _group(headers: dict[str, Scalar | None]) -> str | None:
 
 def _trace(headers: dict[str, Scalar | None]) -> str | None:
     value = headers.get("traceparent")
-    return value if isinstance(value, str) else None
+    return traceparent_of(value) if isinstance(value, str) else None
 
 
 def whole_or_none(name: str, value: object) -> int | None:

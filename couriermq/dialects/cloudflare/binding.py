@@ -14,7 +14,7 @@ async def message(call: Call) -> Reply:
         queue,
         form=call.header(b"x-msg-fmt"),
         delay=call.header(b"x-msg-delay-secs"),
-        trace=call.header(b"traceparent"),
+        trace=call.trace,
     )
     await store(call, queue, [draft])
     return wire.sent(await call.services.broker.counters(queue))
@@ -22,9 +22,7 @@ async def message(call: Call) -> Reply:
 
 async def batch(call: Call) -> Reply:
     queue = queue_of(call, Action.SEND)
-    drafts = wire.read_messages(
-        call.body, queue, delay=call.header(b"x-msg-delay-secs"), trace=call.header(b"traceparent")
-    )
+    drafts = wire.read_messages(call.body, queue, delay=call.header(b"x-msg-delay-secs"), trace=call.trace)
     await store(call, queue, drafts)
     return wire.sent(await call.services.broker.counters(queue))
 

@@ -20,7 +20,7 @@ WAITING = Filter(states=(State.READY, State.DELAYED))
 
 async def push(call: Call) -> Reply:
     queue = queue_of(call, Action.SEND)
-    draft = push_wire.read_push(call.body, queue, trace=call.header(b"traceparent"))
+    draft = push_wire.read_push(call.body, queue, trace=call.trace)
     broker = call.services.broker
     await broker.send_one(queue, draft, principal=call.principal.id)
     return ok(pull_wire.write_push(await broker.counters(queue)))
@@ -28,7 +28,7 @@ async def push(call: Call) -> Reply:
 
 async def push_batch(call: Call) -> Reply:
     queue = queue_of(call, Action.SEND)
-    drafts = push_wire.read_batch(call.body, queue, trace=call.header(b"traceparent"))
+    drafts = push_wire.read_batch(call.body, queue, trace=call.trace)
     await store(call, queue, drafts)
     return ok(pull_wire.write_push(await call.services.broker.counters(queue)))
 

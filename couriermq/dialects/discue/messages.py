@@ -28,7 +28,7 @@ async def add_message(call: Call) -> Reply:
     schema = schemas.schema_of(queue)
     if schema is not None:
         schemas.check_data(schema, new.data)
-    draft = wire.draft_of(new, message_id=mint_id(call.services.clock), trace=call.header(b"traceparent"))
+    draft = wire.draft_of(new, message_id=mint_id(call.services.clock), trace=call.trace)
     sent = await call.services.broker.send_one(queue, draft, principal=call.principal.id)
     return _answered(call, queue, sent.id, wire.write_ref(sent.id, new.name or sent.id))
 

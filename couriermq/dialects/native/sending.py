@@ -48,8 +48,7 @@ def _drafts(call: Call) -> Draft | Sequence[Draft | CourierError]:
     """One draft, or those of a batch. The text of the request is dropped: it need not wait for the store with them."""
     order = read(wire.SEND, call.body, halves=True)
     call.body = b""
-    trace = wire.trace_of(call.header(b"traceparent"))
-    return wire.draft_of(order, trace) if order.messages is UNSET else wire.drafts_of(order, trace)
+    return wire.draft_of(order, call.trace) if order.messages is UNSET else wire.drafts_of(order, call.trace)
 
 
 async def _batch(

@@ -130,14 +130,6 @@ def test_a_batch_has_one_to_a_thousand_messages(count: int) -> None:
         messages.drafts_of(order, None)
 
 
-def test_a_trace_that_is_not_well_formed_is_as_good_as_none() -> None:
-    good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    assert messages.trace_of(good) == good
-    assert messages.trace_of(good + "-extra") is None
-    assert messages.trace_of("nonsense") is None
-    assert messages.trace_of(None) is None
-
-
 # -- messages out ---------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,5 @@
 """Messages on their way in and out."""
 
-import re
 from binascii import Error as NotBase64
 from binascii import a2b_base64
 from collections.abc import Callable, Sequence
@@ -145,14 +144,8 @@ NameOf = Callable[[str], str | None]
 
 SEND = msgspec.json.Decoder(SendOrder)
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 _MESSAGE_FIELDS = NewMessage.__struct_fields__
 _UNTOUCHED = tuple(getattr(SendOrder(), name) for name in _MESSAGE_FIELDS)
-
-
-def trace_of(header: str | None) -> str | None:
-    """The traceparent to carry; one that is not well formed is as good as none, says the W3C."""
-    return header if header is not None and _TRACEPARENT.fullmatch(header) else None
 
 
 def draft_of(new: NewMessage, trace: str | None) -> Draft:
