@@ -15,7 +15,7 @@ from couriermq.admission import Admission
 from couriermq.catalog import Catalog
 from couriermq.clock import Clock
 from couriermq.core import limits
-from couriermq.core.errors import BatchTooLarge, CourierError, Invalid, MessageNotFound, QueuePaused
+from couriermq.core.errors import CourierError, Invalid, MessageNotFound, QueuePaused
 from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.jumps import Jump
 from couriermq.core.model import (
@@ -36,7 +36,7 @@ from couriermq.core.model import (
     Settlement,
 )
 from couriermq.core.publications import Route, published_event, published_outcome
-from couriermq.core.routing import matches
+from couriermq.core.routing import Document, matches
 from couriermq.core.shards import Newest
 from couriermq.naming import WebhookIds
 from couriermq.pacing import in_steps
@@ -72,7 +72,7 @@ class Broker:
 
     async def send(self, queue: Queue, drafts: Sequence[Draft], *, principal: str) -> list[Sent | CourierError]:
         """Store drafts in one transaction; an item that is refused leaves the others stored."""
-        _check_count(len(drafts), limits.BATCH_COUNT)
+        limits.check_count(len(drafts), limits.BATCH_COUNT)
         refusals = [limits.check_draft(draft, queue) for draft in drafts]
         if not any(refusals):
             return await self._store_parcels([Parcel(queue, draft) for draft in drafts], self._clock.now(), principal)
@@ -141,9 +141,16 @@ class Broker:
         return any(map(has_listeners, {parcel.queue.id: parcel.queue for parcel in parcels}.values()))
 
     def _all_copies(self, parcels: Sequence[Parcel], now: int) -> list[Parcel]:
-        return [copy for index, parcel in enumerate(parcels) for copy in self._copies(index, parcel, now)]
+        copies: list[Parcel] = []
+        body, document = b"", Document(b"")
+        for index, parcel in enumerate(parcels):
+            if parcel.draft.body is not body:  # parcels of one draft follow each other and share the document
+                body = parcel.draft.body
+                document = Document(body)
+            copies += self._copies(index, parcel, document, now)
+        return copies
 
-    def _copies(self, index: int, parcel: Parcel, now: int) -> list[Parcel]:
+    def _copies(self, index: int, parcel: Parcel, document: Document, now: int) -> list[Parcel]:
         """What the listeners of a parcel's queue get: the same message in each one's outbox."""
         listeners = self._catalog.listeners_of(parcel.queue)
         if not listeners:
@@ -160,7 +167,7 @@ class Broker:
         return [
             Parcel(self._catalog.outbox(listener), copy, copy_of=index)
             for listener in listeners
-            if matches(listener.settings.rules, draft.attributes, draft.body)
+            if matches(listener.settings.rules, draft.attributes, document)
         ]
 
     def _name(self, draft: Draft) -> None:
@@ -181,7 +188,7 @@ class Broker:
         A queue whose body limit is too small gets no copy, which the event of the publication says; a draft that is
         too large for all of its queues is refused.
         """
-        _check_count(len(drafts), limits.BATCH_COUNT)
+        limits.check_count(len(drafts), limits.BATCH_COUNT)
         if len(drafts) > 1 and limits.has_many_copies(drafts, self._fan_out(exchange)):
             half = len(drafts) // 2
             outcomes = await self.publish(exchange, drafts[:half], principal=principal)
@@ -251,11 +258,12 @@ class Broker:
 
     def _route(self, bindings: Sequence[Binding], draft: Draft) -> Route | CourierError:
         """Where a draft goes; a refusal when no queue that it is meant for can take it."""
+        document = Document(draft.body)
         queues = [
             queue
             for binding in bindings
             if (queue := self._catalog.queue_of_id(binding.queue_id)) is not None
-            and matches(binding.rules, draft.attributes)
+            and matches(binding.rules, draft.attributes, document)
         ]
         taken = limits.takers(draft, queues)
         return taken if isinstance(taken, CourierError) else Route(taken, len(queues) - len(taken))
@@ -305,7 +313,7 @@ class Broker:
         self, queue: Queue, settlements: Sequence[Settlement], *, principal: str
     ) -> list[Settled | CourierError]:
         """Ack, release and extend, mixed as the caller likes; a settlement out of range fails alone."""
-        _check_count(len(settlements), limits.BATCH_COUNT)
+        limits.check_count(len(settlements), limits.BATCH_COUNT)
         refusals = [limits.check_settlement(settlement) for settlement in settlements]
         good = [s for s, refusal in zip(settlements, refusals, strict=True) if refusal is None]
         settled = iter(
@@ -406,7 +414,8 @@ class Broker:
     async def _move(
         self, source: Queue, target: Queue | None, seqs: Sequence[int] | None, *, kind: EventKind, principal: str
     ) -> int:
-        _check_chosen(seqs)
+        if seqs is not None:
+            limits.check_count(len(seqs), limits.BATCH_COUNT)
         if target is not None and source.key == target.key:
             raise Invalid("a queue's messages cannot be moved to itself", field="target")
         upto = Newest(at=self._clock.now(), seq=await self._store.last_seq(source))
@@ -483,16 +492,6 @@ def only(outcomes: Sequence[T | CourierError]) -> T:
     if isinstance(outcome, CourierError):
         raise outcome
     return outcome
-
-
-def _check_count(count: int, limit: int) -> None:
-    if not 1 <= count <= limit:
-        raise BatchTooLarge(count, limit)
-
-
-def _check_chosen(seqs: Sequence[int] | None) -> None:
-    if seqs is not None:
-        _check_count(len(seqs), limits.BATCH_COUNT)
 
 
 __all__ = ["Broker", "Filter", "only"]

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from couriermq.core.errors import BodyTooLarge, CourierError, Invalid
+from couriermq.core.errors import BatchTooLarge, BodyTooLarge, CourierError, Invalid
 from couriermq.core.model import DAY, MINUTE, SECOND, Draft, Extend, Queue, QueueSettings, Release, Settlement
 
 BATCH_COUNT = 1_000
@@ -32,6 +32,8 @@ ID_CHARS = 256
 GROUP_CHARS = 128
 ATTRIBUTE_COUNT = 1_000
 ATTRIBUTE_BYTES = 256 * 1024
+RULE_BODY_BYTES = 1024 * 1024
+"""The largest body that rules look into."""
 CONTENT_TYPE_CHARS = 256
 CLAIM_COUNT = 1_000_000
 STAGE_COUNT = 10_000
@@ -137,6 +139,12 @@ def check_label(field: str, value: str) -> None:
             " or digit",
             field=field,
         )
+
+
+def check_count(count: int, limit: int) -> None:
+    """Raise BatchTooLarge where a batch is empty or has too many items."""
+    if not 1 <= count <= limit:
+        raise BatchTooLarge(count, limit)
 
 
 def check_range(field: str, value: int, low: int, high: int) -> None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from couriermq.core.errors import Invalid
+from couriermq.core.limits import RULE_BODY_BYTES
 from couriermq.core.model import Attribute, Attributes, Json, Matcher, Rule, RuleType
 from couriermq.core.parsing import UNREADABLE, whole_number
 from couriermq.core.surrogates import document_of
@@ -18,18 +19,43 @@ NUMERIC_MATCHERS = {
 }  # fmt: skip
 
 
-def matches(rules: Sequence[Rule], attributes: Attributes, body: bytes = b"") -> bool:
-    """Whether all rules hold; no rule holds for everything. A name such as `$.order.total` looks into a JSON body."""
-    if not rules:
-        return True
-    document = _document(body) if any(rule.attribute.startswith("$.") for rule in rules) else None
-    return all(_holds(rule, _value(rule.attribute, attributes, document)) for rule in rules)
+class Document:
+    """The JSON of a body. It is parsed once, when the first rule looks into it; a large body counts as no JSON."""
+
+    __slots__ = ("_body", "_value")
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+        self._value: Json = None
+
+    def value(self) -> Json:
+        if self._body is not None:
+            self._value, self._body = _parsed(self._body), None
+        return self._value
 
 
-def _value(name: str, attributes: Attributes, document: Json) -> Attribute | None:
-    if not name.startswith("$."):
+def _parsed(body: bytes) -> Json:
+    try:
+        return document_of(body) if len(body) <= RULE_BODY_BYTES else None
+    except UNREADABLE:
+        return None
+
+
+_NOTHING = Document(b"")
+
+
+def matches(rules: Sequence[Rule], attributes: Attributes, document: Document = _NOTHING) -> bool:
+    """Whether all rules hold; no rule holds for everything.
+
+    A name such as `$.order.total` that no attribute has looks into the document.
+    """
+    return not rules or all(_holds(rule, _value(rule.attribute, attributes, document)) for rule in rules)
+
+
+def _value(name: str, attributes: Attributes, document: Document) -> Attribute | None:
+    if name in attributes or not name.startswith("$."):
         return attributes.get(name)
-    found = document
+    found = document.value()
     for step in _STEP.findall(name[2:]):
         if isinstance(found, list) and (index := whole_number(step)) is not None and index < len(found):
             found = found[index]
@@ -38,13 +64,6 @@ def _value(name: str, attributes: Attributes, document: Json) -> Attribute | Non
         else:
             return None
     return found if isinstance(found, str | int | float) else None
-
-
-def _document(body: bytes) -> Json:
-    try:
-        return document_of(body)
-    except UNREADABLE:
-        return None
 
 
 def _holds(rule: Rule, value: Attribute | None) -> bool:

@@ -15,7 +15,7 @@ from couriermq.core.errors import BatchTooLarge, Invalid, MessageNotFound
 from couriermq.core.events import Event, EventKind
 from couriermq.core.limits import BATCH_COUNT
 from couriermq.core.model import Attribute, Draft, Listener, Message, Queue, State
-from couriermq.core.routing import matches
+from couriermq.core.routing import Document, matches
 from couriermq.journal.merging import forwards
 
 CHUNK = 1_000
@@ -72,7 +72,7 @@ class Replays:
         if await self._hurry(listener, message_id, principal=principal):
             return True
         draft = await self._in_queue(listener, message_id) or _draft(event)
-        if draft is None or not matches(listener.settings.rules, draft.attributes, draft.body):
+        if draft is None or not matches(listener.settings.rules, draft.attributes, Document(draft.body)):
             return False
         await self._send(listener, [draft], principal=principal)
         return True

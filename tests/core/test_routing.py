@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from couriermq.core import routing
 from couriermq.core.errors import Invalid
+from couriermq.core.limits import RULE_BODY_BYTES
 from couriermq.core.model import Attribute, Matcher, Rule, RuleType
-from couriermq.core.routing import NUMBER, VALUES, check_rule, matches
+from couriermq.core.routing import NUMBER, VALUES, Document, check_rule, matches
+from couriermq.core.surrogates import document_of
 
 ABSENT = None
 Meaning = Callable[[Any, Any], bool]
@@ -86,6 +89,69 @@ def test_a_message_passes_when_all_rules_hold(
 
 def test_no_rule_lets_everything_through() -> None:
     assert matches([], {})
+
+
+# -- into a body ----------------------------------------------------------------------------------------------
+
+
+def exists(name: str) -> Rule:
+    return Rule(attribute=name, type=RuleType.STRING, matcher=Matcher.EXISTS, value=True)
+
+
+def equals(name: str, value: str) -> Rule:
+    return Rule(attribute=name, type=RuleType.STRING, matcher=Matcher.EQ, value=value)
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The bodies that rules have had parsed."""
+    bodies: list[bytes] = []
+
+    def count(body: bytes) -> Any:
+        bodies.append(body)
+        return document_of(body)
+
+    monkeypatch.setattr(routing, "document_of", count)
+    return bodies
+
+
+def test_a_rule_looks_into_the_body_where_no_attribute_has_its_name() -> None:
+    document = Document(b'{"order": {"kind": "gift"}}')
+    assert matches([equals("$.order.kind", "gift")], {}, document)
+    assert matches([equals("$.order.kind", "book")], {"$.order.kind": "book"}, document)
+    assert not matches([equals("$.order.kind", "gift")], {"$.order.kind": 1}, document)
+
+
+def test_a_body_is_parsed_once_however_many_rules_look_into_it(parsed: list[bytes]) -> None:
+    document = Document(b'{"a": "x", "b": "y"}')
+    for chosen in ([equals("$.a", "x"), equals("$.b", "y")], [equals("$.a", "z")], [exists("$.c")]):
+        matches(chosen, {}, document)
+    assert len(parsed) == 1
+
+
+def test_a_body_that_is_no_json_is_parsed_once_too(parsed: list[bytes]) -> None:
+    document = Document(b"{")
+    assert not matches([exists("$.a")], {}, document)
+    assert not matches([exists("$.b")], {}, document)
+    assert len(parsed) == 1
+
+
+def test_a_body_is_parsed_only_where_a_rule_needs_it(parsed: list[bytes]) -> None:
+    document = Document(b'{"a": "x"}')
+    assert matches([], {}, document)
+    assert matches([equals("a", "x"), exists("$.b")], {"a": "x", "$.b": 1}, document)
+    assert not matches([equals("a", "y"), exists("$.a")], {"a": "x"}, document)
+    assert parsed == []
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_rule_looks_into_no_body_beyond_the_limit(over: int, parsed: list[bytes]) -> None:
+    body = b'{"a": "x"}'.ljust(RULE_BODY_BYTES + over)
+    assert matches([exists("$.a")], {}, Document(body)) is (over == 0)
+    assert len(parsed) == 1 - over
+
+
+# -- rules that are refused -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "matcher"), REFUSED)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from couriermq.core.model import Matcher, Rule, RuleType
 from couriermq.core.parsing import whole_number
-from couriermq.core.routing import matches
+from couriermq.core.routing import Document, matches
 from tests.support.inprocess import InProcess, courier_app
 
 pytestmark = pytest.mark.slow
@@ -268,7 +268,7 @@ TEXTS = st.binary(max_size=20) | st.binary(max_size=20).map(lambda inner: b'{"a"
 @given(TEXTS, st.text(alphabet="$.[]9a٣\u0000", max_size=40))
 def test_a_rule_holds_or_does_not_whatever_the_body_and_the_path(body: bytes, path: str) -> None:
     rule = Rule(attribute=f"$.{path}", type=RuleType.STRING, matcher=Matcher.EQ, value="x")
-    assert matches([rule], {}, body) in {True, False}
+    assert matches([rule], {}, Document(body)) in {True, False}
 
 
 @given(st.text(max_size=30) | st.from_regex(r"[0-9]{0,6000}", fullmatch=True))

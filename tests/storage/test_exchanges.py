@@ -1,10 +1,14 @@
 """An exchange copies a message to every queue whose binding lets it through, all or nothing, in one commit."""
 
+from typing import Any
+
 import pytest
 
+from couriermq.core import routing
 from couriermq.core.errors import BatchTooLarge, BodyTooLarge, CourierError
 from couriermq.core.events import EventKind
-from couriermq.core.model import Draft, Exchange, Matcher, Published, Rule, RuleType
+from couriermq.core.model import Draft, Exchange, ListenerSettings, Matcher, Published, Rule, RuleType
+from couriermq.core.surrogates import document_of
 from tests.support.engines import TENANT, WHO, Rig
 
 RED = Rule(attribute="colour", type=RuleType.STRING, matcher=Matcher.EQ, value="red")
@@ -152,3 +156,27 @@ async def test_a_batch_of_publications_has_a_size(rig: Rig, count: int) -> None:
     await exchange(rig, orders=[])
     with pytest.raises(BatchTooLarge):
         await publish(rig, *[Draft(body=b"")] * count)
+
+
+async def test_a_body_is_parsed_once_for_all_bindings_and_once_for_all_listeners(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[bytes] = []
+
+    def count(body: bytes) -> Any:
+        parsed.append(body)
+        return document_of(body)
+
+    monkeypatch.setattr(routing, "document_of", count)
+    gift = Rule(attribute="$.kind", type=RuleType.STRING, matcher=Matcher.EQ, value="gift")
+    x = await exchange(rig, orders=[gift], bills=[gift], rest=[RED, gift])
+    for name in ("orders", "bills"):
+        for shop in ("a", "b"):
+            queue = rig.catalog.queue(TENANT, name)
+            settings = ListenerSettings(rules=(gift,))
+            await rig.catalog.create_listener(queue, shop, url="https://a.example", settings=settings, principal=WHO)
+    body = b'{"kind": "gift"}'
+    assert await rig.broker.publish(x, [Draft(body=body, id="m")], principal=WHO) == [Published("m", 2)]
+    assert parsed == [body] * 2
+    await publish(rig, Draft(body=b'{"kind": "book"}', attributes={"$.kind": "gift"}))
+    assert parsed == [body] * 2

@@ -4,7 +4,7 @@ from couriermq.clock import mint_id
 from couriermq.core.errors import Invalid, MessageNotFound
 from couriermq.core.events import Event
 from couriermq.core.model import Attributes, Json, Listener, Message, Queue, State
-from couriermq.core.routing import matches
+from couriermq.core.routing import Document, matches
 from couriermq.dialects.discue import deleted, names, rights, schemas
 from couriermq.dialects.discue.access import queue_for, queues_of
 from couriermq.dialects.discue.errors import Held
@@ -96,11 +96,11 @@ class OneMessage:
     async def _delivered(self, call: Call, queue: Queue, message_id: str) -> dict[str, Json]:
         event, delivered_at = await self._sent_event(call, queue, message_id)
         detail = event.detail or {}
-        attributes, content = detail.get("attributes") or {}, detail.get("body", b"")
+        attributes, document = detail.get("attributes") or {}, Document(detail.get("body", b""))
         name = names.name_of(message_id, attributes, names.later_names(call, queue))
         body = wire.write_body(detail["body"], detail.get("content_type", "")) if "body" in detail else {}
         listeners = [one for one in call.services.catalog.listeners_of(queue) if one.created_at <= event.at]
-        deliveries = [_settled(one, attributes, content) for one in listeners]
+        deliveries = [_settled(one, attributes, document) for one in listeners]
         return {
             **wire.write_ref(message_id, name),
             **body,
@@ -184,11 +184,12 @@ def _answered(call: Call, queue: Queue, message_id: str, written: dict[str, Json
 async def _written(call: Call, queue: Queue, message: Message) -> dict[str, Json]:
     name = names.name_of(message.id, message.attributes, names.later_names(call, queue))
     listeners = call.services.catalog.listeners_of(queue)
-    deliveries = [d for one in listeners if (d := await _delivery(call, one, message)) is not None]
+    document = Document(message.body)
+    deliveries = [d for one in listeners if (d := await _delivery(call, one, message, document)) is not None]
     return wire.write_message(message, name, deliveries)
 
 
-async def _delivery(call: Call, listener: Listener, message: Message) -> wire.Delivery | None:
+async def _delivery(call: Call, listener: Listener, message: Message, document: Document) -> wire.Delivery | None:
     """How far the message has come with a listener; None for one that it was never meant for."""
     catalog = call.services.catalog
     if (copy := await _find(call, catalog.outbox(listener), message.id)) is not None:
@@ -197,10 +198,10 @@ async def _delivery(call: Call, listener: Listener, message: Message) -> wire.De
         return wire.Delivery(listener.id, listener.name, wire.MISSED, copy.death.attempts if copy.death else None)
     if listener.created_at > message.sent_at:
         return None
-    return _settled(listener, message.attributes, message.body)
+    return _settled(listener, message.attributes, document)
 
 
-def _settled(listener: Listener, attributes: Attributes, body: bytes) -> wire.Delivery:
+def _settled(listener: Listener, attributes: Attributes, document: Document) -> wire.Delivery:
     """What has become of a message of which the listener has no copy any more, or never had one."""
-    state = wire.DELIVERED if matches(listener.settings.rules, attributes, body) else wire.FILTERED
+    state = wire.DELIVERED if matches(listener.settings.rules, attributes, document) else wire.FILTERED
     return wire.Delivery(listener.id, listener.name, state, None)

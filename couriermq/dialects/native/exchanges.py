@@ -13,7 +13,7 @@ from couriermq.core.errors import (
     TenantNotFound,
 )
 from couriermq.core.model import Action
-from couriermq.core.routing import matches
+from couriermq.core.routing import Document, matches
 from couriermq.dialects.native.access import READ, exchange_for, part_of_tenant, queue_for, visible, whole_tenant
 from couriermq.dialects.native.operations import EXCHANGE, LOCATION, TENANT, Operation, created, gone, ok
 from couriermq.dialects.native.wire import exchanges as wire
@@ -86,12 +86,12 @@ async def unbind_queue(call: Call) -> Reply:
 async def try_route(call: Call) -> Reply:
     exchange, catalog = exchange_for(call, *READ), call.services.catalog
     order = read(wire.ROUTE, call.body)
-    body = b"" if order.json is UNSET else bytes(order.json)
+    document = Document(b"" if order.json is UNSET else bytes(order.json))
     routed = []
     for binding in catalog.bindings_of(exchange):
         queue = catalog.queue_of_id(binding.queue_id)
         if queue is not None and call.principal.may_on(queue.name, queue, *READ):
-            failed = next((rule for rule in binding.rules if not matches((rule,), order.attributes, body)), None)
+            failed = next((rule for rule in binding.rules if not matches((rule,), order.attributes, document)), None)
             routed.append(wire.Routed(queue.name, queue.id, failed is None, failed))
     return ok(wire.RoutedQueues(sorted(routed, key=lambda one: one.queue)))
 

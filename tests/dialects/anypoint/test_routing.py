@@ -194,6 +194,14 @@ async def test_rules_look_at_properties_and_at_custom_headers(mq: AnypointCaller
     assert await ids(mq, "orders") == ["property", "header"]
 
 
+async def test_a_property_whose_name_looks_like_a_path_is_a_property(mq: AnypointCaller) -> None:
+    rule = {"propertyName": "$.price", "propertyType": "NUMERIC", "matcherType": "GT", "value": 5}
+    assert (await mq.rule("news", "orders", rule)).status == 201
+    await mq.publish("news", "property", properties={"$.price": 10})
+    await mq.publish("news", "low", body='{"price": 10}', properties={"$.price": 1})
+    assert await ids(mq, "orders") == ["property"]
+
+
 async def test_rules_look_at_standard_headers_too(mq: AnypointCaller) -> None:
     rule = {"propertyName": "messageId", "propertyType": "STRING", "matcherType": "PREFIX", "value": "eu-"}
     assert (await mq.rule("news", "orders", rule)).status == 201

@@ -59,6 +59,22 @@ async def test_a_message_reaches_the_queues_whose_rules_let_it_through(tenant: T
     assert await red.bodies() == ["a"]
 
 
+async def test_a_rule_of_a_binding_looks_into_the_body_as_a_trial_says(tenant: Tenant) -> None:
+    large = await tenant.queue("large")
+    rule = {"attribute": "$.order.total", "type": "numeric", "matcher": "gt", "value": 5}
+    await tenant.ask("PUT", "/exchanges/events/bindings/large", {"rules": [rule]})
+    for message, passes in (
+        ({"json": {"order": {"total": 10}}}, True),
+        ({"json": {"order": {"total": 1}}}, False),
+        ({"json": {"order": {"total": 10}}, "attributes": {"$.order.total": 1}}, False),
+        ({"json": {"order": {"total": 1}}, "attributes": {"$.order.total": 10}}, True),
+    ):
+        trial = await tenant.ask("POST", "/exchanges/events/route", message)
+        sent = await tenant.ask("POST", "/exchanges/events/messages", message)
+        assert (trial["queues"][0]["matches"], sent["queue_count"]) == (passes, int(passes))
+    assert len(await large.bodies()) == 2
+
+
 async def test_a_binding_can_be_listed_replaced_and_removed(tenant: Tenant) -> None:
     queue = await tenant.ask("POST", "/queues", {"name": "orders"})
     bound = await tenant.ask("PUT", "/exchanges/events/bindings/orders", {"rules": [RED]})
