@@ -10,6 +10,8 @@ BATCH_BYTES = 256_000
 BATCH_COUNT = 100
 PULL_COUNT = 100
 PULL_DEFAULT = 5
+PEEK_BROWSES = 10
+"""Pages that a peek reads. The store looks at 10,000 messages for one, leased ones included."""
 REF_COUNT = 1_000
 
 DELAY_S = 86_400

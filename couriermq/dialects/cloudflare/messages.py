@@ -2,7 +2,7 @@
 
 from couriermq.broker import Filter
 from couriermq.core.errors import CourierError
-from couriermq.core.limits import BATCH_COUNT
+from couriermq.core.limits import BATCH_COUNT, Room, weight_of
 from couriermq.core.model import Ack, Action, Draft, Message, Queue, Release, State
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.access import queue_of
@@ -88,14 +88,17 @@ async def peek(call: Call) -> Reply:
 
 
 async def _waiting(call: Call, queue: Queue, limit: int) -> list[Message]:
-    """The oldest messages that nobody holds, up to `limit`."""
+    """The oldest messages that nobody holds, up to `limit`, as far as PEEK_BROWSES and the bytes of a response go."""
     messages: list[Message] = []
-    after = None
-    while len(messages) < limit:
+    after, room = None, Room()
+    for _ in range(limits.PEEK_BROWSES):
         page = await call.services.broker.browse(queue, where=WAITING, limit=limit - len(messages), after=after)
-        messages += page.messages
+        for message in page.messages:
+            if not room.takes(weight_of(message.body, message.attributes)):
+                return messages
+            messages.append(message)
         after = page.next
-        if after is None:
+        if after is None or len(messages) == limit:
             break
     return messages
 

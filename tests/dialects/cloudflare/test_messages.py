@@ -6,6 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from couriermq.core.lifecycle import browse
+from couriermq.dialects.cloudflare import limits
 from tests.support.cloudflare import Account, Queue, accepted, cloudflare_account
 
 
@@ -182,6 +184,34 @@ async def test_peeking_shows_what_waits_and_skips_what_somebody_holds(queue: Que
     await queue.pull(batch_size=2)
     await queue.push({"n": 4}, delay_seconds=60)
     assert [msgspec.json.decode(m["body"])["n"] for m in await queue.peek(batch_size=3)] == [2, 3, 4]
+
+
+async def test_peeking_goes_on_behind_messages_that_somebody_holds(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.push_batch(*[{"body": {"n": n}} for n in range(5)])
+    await queue.pull(batch_size=4)
+    monkeypatch.setattr(browse, "SCAN_COUNT", 2)
+    assert [msgspec.json.decode(m["body"])["n"] for m in await queue.peek()] == [4]
+
+
+async def test_peeking_ends_where_too_many_messages_are_held(
+    queue: Queue, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.push_batch(*[{"body": {"n": n}} for n in range(limits.PEEK_BROWSES * 2 + 1)])
+    await queue.pull(batch_size=limits.PEEK_BROWSES * 2)
+    monkeypatch.setattr(browse, "SCAN_COUNT", 2)
+    assert await queue.peek() == []
+    assert len(await queue.pull(batch_size=100)) == 1
+
+
+async def test_the_messages_of_a_peek_are_limited_in_bytes(queue: Queue, account: Account) -> None:
+    path = "/courier/v1/tenants/default/queues"
+    large = {"settings": {"max_body_bytes": 10_000_000}}
+    assert (await account.app.request("PATCH", f"{path}/{queue.name}", json=large)).status == 200
+    for letter in "abc":
+        assert (await account.app.post(f"{path}/{queue.name}/messages", {"body": letter * 5_000_000})).status == 201
+    assert [message["body"][0] for message in await queue.peek()] == ["a"]
 
 
 async def test_a_peeked_message_can_be_purged_by_its_ref(queue: Queue) -> None:
