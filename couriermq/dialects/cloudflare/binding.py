@@ -2,7 +2,7 @@
 
 from couriermq.core.model import Action
 from couriermq.dialects.cloudflare.access import queue_of
-from couriermq.dialects.cloudflare.messages import store
+from couriermq.dialects.cloudflare.messages import counters_beside, store
 from couriermq.dialects.cloudflare.wire import binding as wire
 from couriermq.web.call import Call, Reply
 
@@ -17,14 +17,14 @@ async def message(call: Call) -> Reply:
         trace=call.trace,
     )
     await store(call, queue, [draft])
-    return wire.sent(await call.services.broker.counters(queue))
+    return wire.sent(await counters_beside(call, queue))
 
 
 async def batch(call: Call) -> Reply:
     queue = queue_of(call, Action.SEND)
     drafts = wire.read_messages(call.body, queue, delay=call.header(b"x-msg-delay-secs"), trace=call.trace)
     await store(call, queue, drafts)
-    return wire.sent(await call.services.broker.counters(queue))
+    return wire.sent(await counters_beside(call, queue))
 
 
 async def metrics(call: Call) -> Reply:

@@ -1,9 +1,9 @@
 """Messages: push, batch, pull, ack and retry, peek, purge by ref."""
 
 from couriermq.broker import Filter
-from couriermq.core.errors import CourierError
+from couriermq.core.errors import CourierError, Unavailable
 from couriermq.core.limits import BATCH_COUNT, Room, weight_of
-from couriermq.core.model import Ack, Action, Draft, Message, Queue, Release, State
+from couriermq.core.model import Ack, Action, Counters, Draft, Message, Queue, Release, State
 from couriermq.dialects.cloudflare import limits
 from couriermq.dialects.cloudflare.access import queue_of
 from couriermq.dialects.cloudflare.errors import Code, Refused
@@ -21,16 +21,15 @@ WAITING = Filter(states=(State.READY, State.DELAYED))
 async def push(call: Call) -> Reply:
     queue = queue_of(call, Action.SEND)
     draft = push_wire.read_push(call.body, queue, trace=call.trace)
-    broker = call.services.broker
-    await broker.send_one(queue, draft, principal=call.principal.id)
-    return ok(pull_wire.write_push(await broker.counters(queue)))
+    await call.services.broker.send_one(queue, draft, principal=call.principal.id)
+    return ok(pull_wire.write_push(await counters_beside(call, queue)))
 
 
 async def push_batch(call: Call) -> Reply:
     queue = queue_of(call, Action.SEND)
     drafts = push_wire.read_batch(call.body, queue, trace=call.trace)
     await store(call, queue, drafts)
-    return ok(pull_wire.write_push(await call.services.broker.counters(queue)))
+    return ok(pull_wire.write_push(await counters_beside(call, queue)))
 
 
 async def store(call: Call, queue: Queue, drafts: list[Draft]) -> None:
@@ -40,13 +39,22 @@ async def store(call: Call, queue: Queue, drafts: list[Draft]) -> None:
             raise outcome
 
 
+async def counters_beside(call: Call, queue: Queue) -> Counters:
+    """The counters for a reply about what is committed already: none where they cannot be read, so that it is told."""
+    try:
+        return await call.services.broker.counters(queue)
+    except Unavailable:
+        return Counters()
+
+
 async def pull(call: Call) -> Reply:
     queue = queue_of(call, Action.RECEIVE)
     batch_size = _pullable(queue)
     limit, lease_ms = pull_wire.read_pull(call.body)
-    broker = call.services.broker
-    leases = await broker.receive(queue, principal=call.principal.id, limit=limit or batch_size, lease_ms=lease_ms)
-    counters = await broker.counters(queue)
+    leases = await call.services.broker.receive(
+        queue, principal=call.principal.id, limit=limit or batch_size, lease_ms=lease_ms
+    )
+    counters = await counters_beside(call, queue)
     return ok(pull_wire.write_pull(leases, counters, json_plain=_json_plain(call)))
 
 
