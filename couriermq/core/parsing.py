@@ -19,6 +19,12 @@ def whole_number(text: str) -> int | None:
     return int(text) if len(text) <= MOST_DIGITS and text.isascii() and text.isdecimal() else None
 
 
+def signed_number(text: str) -> int | None:
+    """The number that a few ASCII digits write, perhaps after a minus sign; None for any other text."""
+    number = whole_number(text.removeprefix("-"))
+    return -number if number is not None and text.startswith("-") else number
+
+
 def is_too_deep(document: object) -> bool:
     """Whether lists and objects stand in each other more than NESTING times."""
     level = [document]

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from couriermq.core.errors import Invalid
+from couriermq.core.parsing import signed_number
 from couriermq.dialects.anypoint import place
 from couriermq.dialects.anypoint.limits import check_range
 from couriermq.web.call import JSON_TYPE, NO_STORE, Call, Header, Reply
@@ -39,10 +40,7 @@ def number(call: Call, name: str, default: int, low: int, high: int) -> int:
     text = call.argument(name)
     if text is None or text == "":
         return default
-    try:
-        value = int(text) if text.isascii() and len(text) <= 20 else None
-    except ValueError:
-        value = None
+    value = signed_number(text)
     if value is None:
         raise Invalid(f"{name} must be a whole number from {low} to {high}")
     return check_range(name, value, low, high)

@@ -8,6 +8,7 @@ import msgspec
 
 from couriermq.core.errors import CourierError, Invalid
 from couriermq.core.model import Attribute, Draft, Lease, Message, Queue
+from couriermq.core.parsing import signed_number
 from couriermq.core.surrogates import has_half, json_attributes, json_text, original, storable_attributes, text_bytes
 from couriermq.core.trace_context import traceparent_of
 from couriermq.dialects.anypoint import limits
@@ -155,10 +156,8 @@ def whole_or_none(name: str, value: object) -> int | None:
     if value is None or value == "":
         return None
     if isinstance(value, str):
-        try:
-            return int(value) if len(value) <= 20 and value.isascii() else _not_whole(name, value)
-        except ValueError:
-            _not_whole(name, value)
+        number = signed_number(value)
+        return _not_whole(name, value) if number is None else number
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, float) and value.is_integer():

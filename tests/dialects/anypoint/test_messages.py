@@ -244,6 +244,10 @@ async def test_consume_takes_one_message_unless_asked_for_more(mq: AnypointCalle
         "payloadVisibility=some",
         "batchSize=99999999999999999999999999",
         "batchSize=%D9%A1",
+        "batchSize=1_0",
+        "batchSize=%205%20",
+        "batchSize=%2B5",
+        "lockTtl=1_000",
     ],
 )
 async def test_what_is_out_of_range_is_400_and_takes_nothing(mq: AnypointCaller, query: str) -> None:

@@ -128,7 +128,7 @@ def test_a_whole_number_is_read_however_it_is_written(value: Any, number: int | 
     assert wire.whole_or_none("ttl", value) == number
 
 
-@pytest.mark.parametrize("value", [True, 5.5, "5.0", "x", "٣", "1" * 21, [5], {}])
+@pytest.mark.parametrize("value", [True, 5.5, "5.0", "x", "٣", "1" * 21, "1_0", " 5", "5\n", "+5", "--5", "-", [5], {}])
 def test_what_is_no_whole_number_is_refused(value: Any) -> None:
     with pytest.raises(Invalid, match="ttl must be a whole number"):
         wire.whole_or_none("ttl", value)
