@@ -37,6 +37,8 @@ BOUND_WITH_RULES_COUNT = 10
 RULE_NAME_BYTES = 180
 RULE_VALUE_BYTES = 45 * 1024
 LIST_COUNT = 20
+SHOWN_CHARS = 40
+"""Of a number that is out of range, in the answer that says so."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,126}", re.ASCII)
 LENIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}", re.ASCII)
@@ -53,7 +55,9 @@ QUEUE_RANGES = {
 
 def check_range(name: str, value: int, low: int, high: int) -> int:
     if not low <= value <= high:
-        raise Invalid(f"{name} is {value}; it must be from {low} to {high}")
+        shown = str(value)
+        shown = shown if len(shown) <= SHOWN_CHARS else f"{shown[:SHOWN_CHARS]}…"
+        raise Invalid(f"{name} is {shown}; it must be from {low} to {high}")
     return value
 
 

@@ -418,6 +418,18 @@ async def test_a_nack_gives_the_message_back_at_once_and_counts(mq: AnypointCall
     assert (await mq.nack("orders", message)).status == 400
 
 
+@pytest.mark.parametrize("ttl", ["1e300", "9" * 1_000])
+async def test_a_number_that_is_far_out_of_range_is_cut_in_the_answer(mq: AnypointCaller, ttl: str) -> None:
+    await mq.publish("orders", "m-1")
+    [message] = await mq.consume("orders")
+    lock = message["headers"]["lockId"]
+    body = b'[{"messageId": "m-1", "lockId": "%b", "ttl": %b}]' % (lock.encode(), ttl.encode())
+    [outcome] = good(await mq.broker("PATCH", "orders", "/locks", body=body))
+    assert outcome["status"] == "failure"
+    assert outcome["statusMessage"].startswith("ttl is ")
+    assert len(outcome["statusMessage"]) < 100
+
+
 async def test_a_batch_ack_answers_for_each_lock_and_leaves_the_good_ones_done(mq: AnypointCaller) -> None:
     for n in range(3):
         await mq.publish("orders", f"m-{n}")
