@@ -18,7 +18,7 @@ from couriermq.catalog import Catalog
 from couriermq.clock import Clock
 from couriermq.core.content_types import JSON, MIME
 from couriermq.core.duties import UPKEEP
-from couriermq.core.errors import CourierError, CursorNotFound, OffsetGone, StorageExceeded
+from couriermq.core.errors import CourierError, CursorNotFound, OffsetGone, StorageExceeded, Unavailable
 from couriermq.core.events import Entry, Event, EventKind
 from couriermq.core.hex_ids import hex_of, queue_hex, tenant_hex
 from couriermq.core.lanes import lane_of
@@ -150,14 +150,22 @@ class EventFeed:
         return bool(by_queue)
 
     async def _send_to(self, queue: Queue, drafts: Sequence[Draft]) -> None:
-        """A tenant whose quota is used up loses its events: waiting would hold up those of all other tenants."""
+        """A tenant whose quota is used up loses its events: waiting would hold up those of all other tenants.
+
+        So are events lost that the queue refuses. What cannot be stored now is raised, and sent again by the next look.
+        """
         for start in range(0, len(drafts), BATCH_COUNT):
             try:
-                await self._broker.send(queue, drafts[start : start + BATCH_COUNT], principal=PRINCIPAL)
+                outcomes = await self._broker.send(queue, drafts[start : start + BATCH_COUNT], principal=PRINCIPAL)
             except StorageExceeded as error:
-                count = len(drafts) - start
-                log.warning("%d events for queue %s of tenant %s are lost: %s", count, queue.name, queue.tenant, error)
+                _log_lost(queue, len(drafts) - start, error)
                 return
+            refusals = [outcome for outcome in outcomes if isinstance(outcome, CourierError)]
+            for refusal in refusals:
+                if isinstance(refusal, Unavailable):
+                    raise refusal
+            if refusals:
+                _log_lost(queue, len(refusals), refusals[0])
 
     def _is_for(self, event: Event, record: Record) -> bool:
         later = event.at > record.created_at or (event.at == record.created_at and record.id in self._begun)
@@ -205,6 +213,10 @@ class EventFeed:
             queue = self._catalog.queue_of_id(queue_id)
             aliases = {} if queue is None else queue.aliases
         return queue_hex(queue_id, aliases)
+
+
+def _log_lost(queue: Queue, count: int, error: CourierError) -> None:
+    log.warning("%d events for queue %s of tenant %s are lost: %s", count, queue.name, queue.tenant, error)
 
 
 def _name(event: Event, targets: set[str]) -> str | None:

@@ -1,12 +1,15 @@
 """Event subscriptions of the source `queues`: what happens to queues arrives as messages."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from couriermq.core.errors import Unavailable
 from couriermq.core.hex_ids import hex_of
 from couriermq.core.model import Action
 from couriermq.core.quotas import Quotas
@@ -188,6 +191,47 @@ async def test_a_tenant_whose_quota_is_used_up_does_not_hold_up_the_events_of_ot
     await account.queue("third", pull=False)
     names = [json.loads(one["body"])["payload"]["name"] for one in await arrived(events, 3)]
     assert names == ["first", "second", "third"]
+
+
+async def test_an_event_that_the_destination_does_not_take_is_lost_and_logged(
+    events: Queue, account: Account, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog = account.app.services.catalog
+    small = await account.queue("small")
+    await subscribe(small, "queue.created")
+    await subscribe(events, "queue.created")
+    queue = catalog.queue("default", "small")
+    settings = msgspec.structs.replace(queue.settings, max_body_bytes=10)
+    await catalog.change_queue(queue, settings=settings, principal="test")
+    lost = re.compile(r"(\d+) events for queue small of tenant default are lost: the message is \d+ bytes")
+
+    async def lost_count() -> int:
+        account.clock.advance(ms=1_000)
+        return sum(int(found[1]) for one in caplog.messages if (found := lost.match(one)))
+
+    with caplog.at_level("WARNING"):
+        await account.queue("first", pull=False)
+        await account.queue("second", pull=False)
+        await eventually(lost_count, lambda count: count == 2)
+    assert len(await arrived(events, 2)) == 2
+    assert await small.count() == 0
+
+
+async def test_events_that_cannot_be_stored_now_are_sent_again(
+    events: Queue, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account.clock.advance(ms=1_000)
+    await subscribe(events, "queue.created")
+    broker = account.app.services.broker
+    send, failures = broker.send, [Unavailable("the database cannot be reached")]
+
+    async def flaky(queue: Any, drafts: Any, *, principal: str) -> Any:
+        return [failures.pop()] if failures else await send(queue, drafts, principal=principal)
+
+    monkeypatch.setattr(broker, "send", flaky)
+    await account.queue("first", pull=False)
+    (message,) = await arrived(events, 1)
+    assert json.loads(message["body"])["payload"]["name"] == "first"
 
 
 async def test_only_those_who_may_see_every_queue_follow_all_queues(events: Queue, account: Account) -> None:
