@@ -131,20 +131,28 @@ def write_peek(messages: Sequence[tuple[Message, str]], *, json_plain: bool) -> 
 
 ID = "Courier-Message-Id"
 """The id that another dialect's sender gave the message, where that is not 32 hex digits."""
-_PLAIN = {word: msgspec.Raw(msgspec.json.encode({"CF-Content-Type": word, SOURCE: "api"})) for word in bodies.MIME}
+KIND, DELAY = "CF-Content-Type", "CF-msg-delay-secs"
+SOURCES = frozenset({"api", "worker", "queues"})
+"""Where Courier itself says that a message came from."""
+_OURS = frozenset({KIND, SOURCE, DELAY, ID})
+_PLAIN = {word: msgspec.Raw(msgspec.json.encode({KIND: word, SOURCE: "api"})) for word in bodies.MIME}
 
 
 def _metadata(message: Message, word: str) -> object:
-    """The CF entries; attributes that another dialect gave the message stand beside them, as strings."""
+    """Courier's own entries; attributes with other names, which another dialect gave, stand beside them, as strings."""
     is_ours = HEX_ID.fullmatch(message.id) is not None
     if is_ours and not message.delay_ms and not message.attributes:
         return _PLAIN[word]
-    metadata = {SOURCE: "api"}
-    for name, value in message.attributes.items():
-        metadata[name] = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    metadata["CF-Content-Type"] = word
+    metadata = {
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in message.attributes.items()
+        if name not in _OURS
+    }
+    source = message.attributes.get(SOURCE)
+    metadata[SOURCE] = source if isinstance(source, str) and source in SOURCES else "api"
+    metadata[KIND] = word
     if message.delay_ms:
-        metadata["CF-msg-delay-secs"] = str(in_seconds(message.delay_ms))
+        metadata[DELAY] = str(in_seconds(message.delay_ms))
     if not is_ours:
         metadata[ID] = message.id
     return json_attributes(metadata)
