@@ -5,18 +5,20 @@ not know whether he has published simply does it again.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from couriermq.broker import Broker
 from couriermq.clock import Clock
 from couriermq.core import limits
-from couriermq.core.errors import BatchTooLarge, CourierError, PublicationNotFound
+from couriermq.core.errors import BatchTooLarge, CourierError, Invalid, PublicationNotFound
 from couriermq.core.model import Draft, Exchange, Publication, Queue
 from couriermq.storage.base import Chunk, Store
 from couriermq.storage.staging import HEAD_BYTES, pack, stored_count
 
 CHUNK = 1_000
 """Messages that are stored in one commit, so that nobody else waits for long."""
+
+NO_PARTS: Mapping[str, int] = {}
 
 Target = Queue | Exchange
 
@@ -54,14 +56,19 @@ class Stages:
             yield pack(parcels, events, count=len(some))
 
     async def publish(
-        self, target: Target, series: str, number: int, stages: Sequence[str], *, principal: str
-    ) -> Publication:
-        """Send what the stages hold; raises StageNotFound for one that was published, dropped or never made."""
+        self, target: Target, series: str, number: int, stages: Sequence[str], *, principal: str,
+        parts: Mapping[str, int] = NO_PARTS,
+    ) -> Publication:  # fmt: skip
+        """Send what the stages hold; raises StageNotFound for one that was published, dropped or never made, and for
+        one that has not as many parts as `parts` says."""
         limits.check_label("series", series)
         limits.check_range("stages", len(stages), 0, limits.PUBLISHED_STAGES)
+        if strange := parts.keys() - set(stages):
+            raise Invalid(f"{min(strange)!r} is not among the stages", field="parts")
         return await self._store.publish(
-            target.id, series=series, number=number, stages=stages, now=self._clock.now(), principal=principal
-        )
+            target.id, series=series, number=number, stages=stages, parts=parts, now=self._clock.now(),
+            principal=principal,
+        )  # fmt: skip
 
     async def publication(self, target: Target, series: str) -> Publication:
         """The newest of a series; raises PublicationNotFound."""

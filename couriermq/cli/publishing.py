@@ -27,12 +27,14 @@ def published(remote: Remote, queue: str, series: str) -> int:
 
 def publish(remote: Remote, queue: str, series: str, number: int, messages: Iterable[Json]) -> int:
     """Send the messages as portion `number`, all or none; returns how many."""
-    stage, count = f"{series}-{number}", 0
-    for part, batch in enumerate(batches(messages)):
-        remote.client.put(remote.queue(queue, "stages", stage, str(part)), {"messages": batch})
+    stage, parts, count = f"{series}-{number}", 0, 0
+    for batch in batches(messages):
+        remote.client.put(remote.queue(queue, "stages", stage, str(parts)), {"messages": batch})
+        parts += 1
         count += len(batch)
-    stages = [stage] if count else []
-    remote.client.put(remote.queue(queue, "publications", series), {"number": number, "stages": stages})
+    stages = {stage: parts} if parts else {}
+    order = {"number": number, "stages": list(stages), "parts": stages}
+    remote.client.put(remote.queue(queue, "publications", series), order)
     return count
 
 

@@ -131,7 +131,17 @@ class JobNotFound(NotFound):
 
 
 class StageNotFound(NotFound):
+    """The stage is not there as a whole: its messages must be staged again."""
+
     noun = "stage"
+
+    def __init__(self, name: str, parts: tuple[int, int] | None = None) -> None:
+        """`parts` is how many parts a stage has that lacks some, and how many its publication says."""
+        super().__init__(name)
+        if parts is not None:
+            has, wanted = parts
+            noun = "part" if has == 1 else "parts"
+            self.args = (f"stage {name!r} has {has} {noun} and not {wanted}: drop it, and stage its messages again",)
 
 
 class PublicationNotFound(NotFound):

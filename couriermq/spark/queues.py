@@ -5,7 +5,7 @@ Every call can be made again when its answer was lost: a server that restarts is
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -114,9 +114,9 @@ class Outlet(NamedTuple):
     def drop(self, stage: str) -> None:
         self.server.ask("DELETE", f"{self._path}/stages/{stage}")
 
-    def publish(self, series: str, number: int, stages: Sequence[str]) -> None:
-        """Send all that the stages hold, unless the number was published before."""
-        order = {"number": number, "stages": stages}
+    def publish(self, series: str, number: int, stages: Mapping[str, int]) -> None:
+        """Send all that the stages hold, each as many parts as is said, unless the number was published before."""
+        order = {"number": number, "stages": list(stages), "parts": stages}
         self.server.ask("PUT", f"{self._path}/publications/{series}", json.dumps(order).encode())
 
     def published(self, series: str) -> int:

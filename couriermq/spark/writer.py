@@ -45,11 +45,12 @@ log = logging.getLogger(__name__)
 
 
 class Staged(WriterCommitMessage):
-    """What a task has staged, if it had any rows, and for which query."""
+    """What a task has staged, if it had any rows, in how many parts, and for which query."""
 
-    def __init__(self, stage: str | None, query: str | None) -> None:
+    def __init__(self, stage: str | None, query: str | None, parts: int = 0) -> None:
         self.stage = stage
         self.query = query
+        self.parts = parts
 
 
 class Key(NamedTuple):
@@ -77,7 +78,7 @@ class QueueWriter:
                 part += 1
         context = TaskContext.get()
         query = context.getLocalProperty(QUERY_ID) if context else None
-        return Staged(stage if part else None, query)
+        return Staged(stage if part else None, query, part)
 
     def publish(self, messages: Sequence[WriterCommitMessage | None], key: Key | None) -> None:
         if key is not None:
@@ -127,9 +128,9 @@ def _fresh_name() -> str:
     return fresh_key()[:16].hex()
 
 
-def stages_of(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
-    """In the order of the partitions; a task that failed has none."""
-    return [message.stage for message in messages if isinstance(message, Staged) and message.stage]
+def stages_of(messages: Sequence[WriterCommitMessage | None]) -> dict[str, int]:
+    """In the order of the partitions, each with its number of parts; a task that failed has none."""
+    return {message.stage: message.parts for message in messages if isinstance(message, Staged) and message.stage}
 
 
 def _key_of(messages: Sequence[WriterCommitMessage | None], batch: int) -> Key | None:

@@ -5,7 +5,7 @@ transaction. A batch gets one outcome an item, in the order of the items; an ite
 Before an engine looks at a queue it applies what time has done to it: delays and leases that ended, retention.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -336,15 +336,17 @@ class Store(Protocol):
     # -- staged messages --------------------------------------------------------------------------------------
 
     async def stage(self, target: str, *, stage: str, part: int, chunks: Sequence[Chunk], now: int) -> None:
-        """Keep a part of a stage; one that is there already stays as it is."""
+        """Keep a part of a stage; one that is there already stays as it is, and its stage is renewed."""
 
     async def publish(
-        self, target: str, *, series: str, number: int, stages: Sequence[str], now: int, principal: str
-    ) -> Publication:
+        self, target: str, *, series: str, number: int, stages: Sequence[str], parts: Mapping[str, int], now: int,
+        principal: str,
+    ) -> Publication:  # fmt: skip
         """Send everything that the stages hold, all of it or nothing, and remember the number.
 
         Whoever looks at one of the queues sees either nothing of it or everything. Of a series whose number is that
-        high already nothing is sent, and the stages are dropped. Raises StageNotFound.
+        high already nothing is sent, and the stages are dropped. Raises StageNotFound, also for a stage that has not as
+        many parts as `parts` says.
         """
 
     async def publication(self, target: str, *, series: str) -> Publication | None:

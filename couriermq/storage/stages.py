@@ -1,7 +1,7 @@
 """Messages that wait for their publication, written once for all engines; `core.lifecycle.publish` has the rules."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from couriermq.core.duties import UPKEEP
@@ -47,6 +47,7 @@ class Stages:
 
         def order(unit: Unit) -> None:
             self._check_target(target)
+            rules.bring(unit, target, stage, part, now=now)
             for number, chunk in reversed(list(enumerate(chunks))):  # the first one shows that the part is there
                 keys = sorted(chunk.keys)
                 unit.order("insert_chunk", target, stage, part, number, chunk.count, now, keys, chunk.parcels)
@@ -54,12 +55,13 @@ class Stages:
         await self._commit.submit(order)
 
     async def publish(
-        self, target: str, *, series: str, number: int, stages: Sequence[str], now: int, principal: str
-    ) -> Publication:
+        self, target: str, *, series: str, number: int, stages: Sequence[str], parts: Mapping[str, int], now: int,
+        principal: str,
+    ) -> Publication:  # fmt: skip
         def order(unit: Unit) -> Deciding[Publication]:
             self._check_target(target)
             return rules.publish(
-                unit, target, series=series, number=number, stages=stages, now=now, principal=principal,
+                unit, target, series=series, number=number, stages=stages, parts=parts, now=now, principal=principal,
                 land=self._land_stage,
             )  # fmt: skip
 

@@ -192,6 +192,14 @@ def test_an_abort_before_the_publication_drops_what_was_staged(bench: Bench, que
     assert bench.messages(queue) == []
 
 
+def test_a_stage_that_has_lost_a_part_is_not_published(bench: Bench, queue: str, writer: StreamWriter) -> None:
+    message = staged(writer, "a", "b")
+    message.parts += 1
+    with pytest.raises(Exception, match="has 1 part and not 2"):
+        writer.commit([message], 0)
+    assert bench.messages(queue) == []
+
+
 def test_two_attempts_at_a_task_are_two_stages_of_which_one_counts(
     bench: Bench, queue: str, writer: StreamWriter
 ) -> None:

@@ -27,8 +27,10 @@ async def stage(rig: Rig, *bodies: bytes, name: str = "s1", part: int = 0, queue
     await rig.stages.stage(rig.queue(queue), name, part, drafts, principal=WHO)
 
 
-async def publish(rig: Rig, *stages: str, number: int = 0, series: str = "query", queue: str = "orders") -> int:
-    published = await rig.stages.publish(rig.queue(queue), series, number, stages, principal=WHO)
+async def publish(
+    rig: Rig, *stages: str, number: int = 0, series: str = "query", queue: str = "orders", **more: Any
+) -> int:
+    published = await rig.stages.publish(rig.queue(queue), series, number, stages, principal=WHO, **more)
     return published.count
 
 
@@ -153,6 +155,59 @@ async def test_a_stage_is_published_whole_or_too_old(rig: Rig) -> None:
     with pytest.raises(StageNotFound):
         await publish(rig, "s1")
     assert (await rig.store.staged([rig.queue("orders").id])).message_count == 0
+
+
+async def test_a_stage_that_was_forgotten_and_begun_again_is_not_published_without_its_first_parts(rig: Rig) -> None:
+    await rig.create("orders")
+    await stage(rig, b"1", part=0)
+    await rig.pass_time(ms=DAY + 2 * MINUTE)
+    await stage(rig, b"2", part=1)
+    with pytest.raises(StageNotFound, match="stage 's1' has 1 part and not 2"):
+        await publish(rig, "s1", parts={"s1": 2})
+    assert await held(rig) == []
+    await stage(rig, b"1", part=0)
+    assert await publish(rig, "s1", parts={"s1": 2}) == 2
+    assert await held(rig) == [b"1", b"2"]
+
+
+async def test_a_part_counts_once_however_many_chunks_it_has(rig: Rig) -> None:
+    await rig.create("orders")
+    await stage(rig, *[b"x"] * (2 * CHUNK))
+    await stage(rig, b"y", part=7)
+    assert await publish(rig, "s1", parts={"s1": 2}) == 2 * CHUNK + 1
+
+
+async def test_parts_are_told_only_of_stages_that_are_published(rig: Rig) -> None:
+    await rig.create("orders")
+    await stage(rig, b"1")
+    with pytest.raises(Invalid, match="'s2' is not among the stages"):
+        await publish(rig, "s1", parts={"s2": 1})
+
+
+async def test_a_part_that_comes_again_keeps_its_stage_for_another_day(rig: Rig) -> None:
+    await rig.create("orders")
+    await stage(rig, b"1", part=0)
+    await stage(rig, b"2", part=1)
+    await rig.pass_time(ms=DAY - MINUTE)
+    await stage(rig, b"1", part=0)
+    await rig.pass_time(ms=DAY - MINUTE)
+    await stage(rig, b"3", part=2)
+    assert await publish(rig, "s1") == 3
+    assert await held(rig) == [b"1", b"2", b"3"]
+    assert await rig.store.check() == []
+
+
+async def test_a_part_that_comes_to_a_stage_that_is_too_old_begins_it_anew(rig: Rig) -> None:
+    """Otherwise what came again would be forgotten with the rest."""
+    await rig.create("orders")
+    await stage(rig, b"1", part=0)
+    await stage(rig, b"2", part=1)
+    rig.clock.advance(ms=DAY + 2 * MINUTE)
+    await stage(rig, b"1", part=0)
+    await rig.pass_time(ms=1)
+    await stage(rig, b"2", part=1)
+    assert await publish(rig, "s1") == 2
+    assert await held(rig) == [b"1", b"2"]
 
 
 async def test_a_large_publication_is_seen_whole_or_not_at_all(rig: Rig) -> None:

@@ -58,7 +58,7 @@ async def fill(rig: Rig) -> set[bytes]:
         chunk = pack([Parcel(target, draft) for draft in drafts(5)], count=5)
         await store.stage(target.id, stage="s-1", part=0, chunks=[chunk], now=rig.now)
         with patch.object(store, "_land_all", _nothing):  # it would be over at once
-            await store.publish(target.id, series="s", number=1, stages=stages, now=rig.now, principal=WHO)
+            await store.publish(target.id, series="s", number=1, stages=stages, parts={}, now=rig.now, principal=WHO)
     return bodies
 
 

@@ -187,7 +187,7 @@ class PublicationOf(msgspec.Struct, frozen=True, gc=False):
 
 
 class StageOf(msgspec.Struct, frozen=True, gc=False):
-    """(how many messages, keys of their queues, when the first came) of a stage that can be published, or None."""
+    """The `HeldStage` that can be published, or None."""
 
     target: str
     name: str
@@ -249,6 +249,15 @@ class Found(msgspec.Struct, gc=False):
     @property
     def count(self) -> int:
         return sum([pack.remaining for pack in self.packs]) + len(self.singles)
+
+
+class HeldStage(msgspec.Struct, frozen=True, gc=False):
+    """What a stage holds, when its first chunk came, and for the queues with which keys it is."""
+
+    count: int
+    part_count: int
+    staged_at: int
+    keys: set[int]
 
 
 class StagedChunk(msgspec.Struct, frozen=True, gc=False):

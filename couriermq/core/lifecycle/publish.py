@@ -1,15 +1,17 @@
 """Stages become visible all at once, and a series never publishes a number twice."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from couriermq.core.errors import StageNotFound
-from couriermq.core.lifecycle.needs import Deciding, PublicationOf, StageOf
+from couriermq.core.lifecycle.needs import Deciding, HeldStage, PublicationOf, StageOf
 from couriermq.core.lifecycle.unit import Unit
-from couriermq.core.model import DAY, Publication
+from couriermq.core.model import DAY, HOUR, Publication
 
 STAGE_MS = DAY
 """How long a stage waits to be published, from its first chunk on."""
+RENEWED_MS = HOUR
+"""From this age on a stage is renewed: a retry of a request that was just made writes nothing."""
 
 
 class Land(Protocol):
@@ -20,10 +22,21 @@ class Land(Protocol):
     ) -> Deciding[None]: ...
 
 
+def bring(unit: Unit, target: str, stage: str, part: int, *, now: int) -> None:
+    """Prepare a stage for a part: one that is too old begins anew, and one that has the part is renewed, so that it is
+    not forgotten between this part and the next."""
+    unit.order("drop_old_stage", target, stage, now - STAGE_MS)
+    unit.order("renew_stage", target, stage, part, now, now - RENEWED_MS)
+
+
 def publish(
-    unit: Unit, target: str, *, series: str, number: int, stages: Sequence[str], now: int, principal: str, land: Land
-) -> Deciding[Publication]:
-    """Publish all that the stages hold, unless the series has come to that number before."""
+    unit: Unit, target: str, *, series: str, number: int, stages: Sequence[str], parts: Mapping[str, int], now: int,
+    principal: str, land: Land,
+) -> Deciding[Publication]:  # fmt: skip
+    """Publish all that the stages hold, unless the series has come to that number before.
+
+    A stage whose number of parts is known is refused with any other number: it was forgotten, and has begun anew.
+    """
     known: Publication | None = yield PublicationOf(target, series)
     if known is not None and known.number >= number:
         for stage in stages:
@@ -31,11 +44,12 @@ def publish(
         return known
     count = 0
     for stage in dict.fromkeys(stages):
-        found: tuple[int, set[int], int] | None = yield StageOf(target, stage)
-        if found is None or found[2] <= now - STAGE_MS:  # of one that is too old, chunks may be gone already
+        found: HeldStage | None = yield StageOf(target, stage)
+        if found is None or found.staged_at <= now - STAGE_MS:  # of one that is too old, chunks may be gone already
             raise StageNotFound(stage)
-        held, keys, _ = found
-        yield from land(unit, target, stage, keys, now=now, principal=principal)
-        count += held
+        if (wanted := parts.get(stage, found.part_count)) != found.part_count:
+            raise StageNotFound(stage, (found.part_count, wanted))
+        yield from land(unit, target, stage, found.keys, now=now, principal=principal)
+        count += found.count
     unit.order("put_publication", target, series, number, count, now)
     return Publication(series=series, number=number, count=count, published_at=now)

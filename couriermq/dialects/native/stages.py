@@ -83,8 +83,9 @@ async def _drop(call: Call, target: Target) -> Reply:
 async def _publish(call: Call, target: Target) -> Reply:
     order = read(wire.PUBLISH, call.body)
     published = await call.services.stages.publish(
-        target, call.params["series"], order.number, order.stages, principal=call.principal.id
-    )
+        target, call.params["series"], order.number, order.stages, principal=call.principal.id,
+        parts=order.parts,
+    )  # fmt: skip
     return ok(_written(published))
 
 
@@ -115,7 +116,7 @@ def _staging(place: str, stage: Handler, drop: Handler) -> tuple[Operation, ...]
             f" stream (`{arrow.MEDIA_TYPE}`) with a column `body` and, as wanted, "
             + ", ".join(f"`{name}`" for name in wire.OTHERS)
             + "; they may be compressed, and count as what they are when unpacked. A stage that nobody publishes within"
-            " a day is forgotten.",
+            " a day is forgotten; bringing a part again that it has gives it at least 23 hours more.",
             needs="send",
             takes=wire.StagedMessages,
             takes_also=(arrow.MEDIA_TYPE,),
@@ -145,12 +146,14 @@ def _publishing(place: str, publish: Handler, look: Handler) -> tuple[Operation,
             handler=publish,
             tag="Stages",
             summary="Publish stages",
-            description="Sends all that the stages hold, or nothing: whoever looks sees all of it or none. The series"
-            " remembers its newest `number` for a year; publishing that number or a lower one again sends nothing and"
+            description="Sends all that the stages hold, or nothing: whoever looks sees all of it or none. `parts` says"
+            " how many parts a stage has: where it has another number, because it was forgotten and has begun anew, the"
+            " answer is `stage-not-found`, and its messages must be staged again. The series remembers its newest"
+            " `number` for a year; publishing that number or a lower one again sends nothing and"
             " answers with what was published.",
             needs="send",
             takes=wire.PublicationOrder,
-            example={"number": 7, "stages": ["f3a1", "0b77"]},
+            example={"number": 7, "stages": ["f3a1", "0b77"], "parts": {"f3a1": 3, "0b77": 1}},
             gives={200: wire.Publication},
             fails=(_missing(place), StageNotFound),
         ),

@@ -150,6 +150,7 @@ WORDS: dict[str, str] = {
     "source_queue_id": "The id of the queue that the message died in.",
     "start": "The first offset that is part of it.",
     "stages": "The names of stages, in the order in which to send them.",
+    "parts": "How many parts stages have, by the names of the stages: one that has another number is not published.",
     "state": "Where the message is: delayed, ready or leased.",
     "status": "The HTTP status.",
     "target": "The queue to move to, by name or id.",

@@ -313,11 +313,11 @@ class Facts:
         return [*steps, (Q.read_publication + self._lock, where)], build
 
     def stage_of(self, need: needs.StageOf) -> Plan:
-        def build(rows: list[Rows]) -> tuple[int, set[int], int] | None:
+        def build(rows: list[Rows]) -> needs.HeldStage | None:
             if not rows[0]:
                 return None
-            counts, keys, instants = zip(*rows[0], strict=True)
-            return sum(counts), set().union(*map(_keys, keys)), min(instants)
+            parts, counts, keys, instants = zip(*rows[0], strict=True)
+            return needs.HeldStage(sum(counts), len(set(parts)), min(instants), set().union(*map(_keys, keys)))
 
         return [(Q.stage_chunks + self._lock, (need.target, need.name))], build
 

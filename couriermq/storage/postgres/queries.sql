@@ -548,8 +548,28 @@ WHERE NOT EXISTS (
     WHERE old.target = new.target AND old.name = new.name AND old.part = new.part AND old.chunk = 0
 ) ON CONFLICT DO NOTHING;
 
+-- name: drop_old_stage
+-- One whose first chunk came at that instant or before.
+DELETE FROM stage USING (VALUES (%s::text, %s::text, %s::bigint)) AS old (target, name, staged_at)
+WHERE stage.target = old.target AND stage.name = old.name
+AND (SELECT TRUE FROM stage WHERE staged_at <= old.staged_at ORDER BY staged_at LIMIT 1)  -- seldom: looked up first
+AND EXISTS (
+    SELECT FROM stage AS chunk
+    WHERE chunk.target = old.target AND chunk.name = old.name AND chunk.staged_at <= old.staged_at
+);
+
+-- name: renew_stage
+-- Chunks of a stage that has the part, as if they had come now: those that came at that instant or before.
+UPDATE stage SET staged_at = new.staged_at
+FROM (VALUES (%s::text, %s::text, %s::bigint, %s::bigint, %s::bigint)) AS new (target, name, part, staged_at, before)
+WHERE stage.target = new.target AND stage.name = new.name AND stage.staged_at <= new.before
+AND (  -- most parts are new: looked up first
+    SELECT TRUE FROM stage AS kept
+    WHERE kept.target = new.target AND kept.name = new.name AND kept.part = new.part AND kept.chunk = 0
+);
+
 -- name: stage_chunks
-SELECT count, keys, staged_at FROM stage WHERE target = %s AND name = %s ORDER BY part, chunk;
+SELECT part, count, keys, staged_at FROM stage WHERE target = %s AND name = %s ORDER BY part, chunk;
 
 -- name: next_chunk
 SELECT part, chunk, count, parcels FROM stage WHERE target = %s AND name = %s ORDER BY part, chunk LIMIT 1;

@@ -1,6 +1,6 @@
 """Claims and staged messages, each where its queue lives."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from couriermq.core.errors import Invalid, QueueNotFound
@@ -84,14 +84,15 @@ class Stages:
         )
 
     async def publish(
-        self, target: str, *, series: str, number: int, stages: Sequence[str], now: int, principal: str
-    ) -> Publication:
+        self, target: str, *, series: str, number: int, stages: Sequence[str], parts: Mapping[str, int], now: int,
+        principal: str,
+    ) -> Publication:  # fmt: skip
         queue = self._queue(target)
         try:
             return await self.routing.on(
                 queue,
                 lambda engine: engine.publish(
-                    target, series=series, number=number, stages=stages, now=now, principal=principal
+                    target, series=series, number=number, stages=stages, parts=parts, now=now, principal=principal
                 ),
             )
         except QueueNotFound as error:

@@ -201,14 +201,14 @@ class Facts:
         series, number, count, published_at = sound(f"the publication of {need.series}", row)
         return Publication(series=series, number=number, count=count, published_at=published_at)
 
-    def stage_of(self, need: needs.StageOf) -> tuple[int, set[int], int] | None:
+    def stage_of(self, need: needs.StageOf) -> needs.HeldStage | None:
         chunks = self._execute(Q.stage_chunks, {"target": need.target, "name": need.name}).fetchall()
         if not chunks:
             return None
-        counts, keys, instants, are_sound = zip(*chunks, strict=True)
+        parts, counts, keys, instants, are_sound = zip(*chunks, strict=True)
         if not all(are_sound):
             raise Damaged(f"stage {need.name}")
-        return sum(counts), set().union(*map(_keys, keys)), min(instants)
+        return needs.HeldStage(sum(counts), len(set(parts)), min(instants), set().union(*map(_keys, keys)))
 
     def next_chunk(self, need: needs.NextChunk) -> needs.StagedChunk | None:
         row = self._execute(Q.next_chunk, (need.target, need.name)).fetchone()

@@ -7,7 +7,7 @@ that nobody sees a part of it.
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -35,10 +35,11 @@ class LandingStages(Stages):
     """Keys of queues that published messages are on their way to; now and then one too many."""
 
     async def publish(
-        self, target: str, *, series: str, number: int, stages: Sequence[str], now: int, principal: str
-    ) -> Publication:
+        self, target: str, *, series: str, number: int, stages: Sequence[str], parts: Mapping[str, int], now: int,
+        principal: str,
+    ) -> Publication:  # fmt: skip
         publication = await super().publish(
-            target, series=series, number=number, stages=stages, now=now, principal=principal
+            target, series=series, number=number, stages=stages, parts=parts, now=now, principal=principal
         )
         await self._land_all()
         return publication

@@ -238,7 +238,7 @@ WHERE queue = ?2 AND job = ?3 AND number <= ?4 AND fate = 0;
 
 -- name: stage_chunks
 -- Of a stage that is not landing yet.
-SELECT count, keys, staged_at, crc = crc(target, name, part, chunk, count, staged_at, keys, parcels_crc)
+SELECT part, count, keys, staged_at, crc = crc(target, name, part, chunk, count, staged_at, keys, parcels_crc)
 FROM stage WHERE target = :target AND name = :name
   AND NOT EXISTS (SELECT 1 FROM landing WHERE target = :target AND name = :name);
 
@@ -417,6 +417,20 @@ INSERT OR IGNORE INTO stage (target, name, part, chunk, count, staged_at, keys, 
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, crc32(?8), crc(?1, ?2, ?3, ?4, ?5, ?6, ?7, crc32(?8))
 WHERE NOT EXISTS (SELECT 1 FROM landing WHERE target = ?1 AND name = ?2)
 AND NOT EXISTS (SELECT 1 FROM stage WHERE target = ?1 AND name = ?2 AND part = ?3 AND chunk = 0);
+
+-- name: drop_old_stage
+-- One whose first chunk came at that instant or before, unless it is landing.
+DELETE FROM stage WHERE target = ?1 AND name = ?2
+  AND EXISTS (SELECT 1 FROM stage WHERE staged_at <= ?3 AND +target = ?1 AND +name = ?2)  -- few are as old as that
+  AND NOT EXISTS (SELECT 1 FROM landing WHERE target = ?1 AND name = ?2);
+
+-- name: renew_stage
+-- Chunks of a stage that has the part, as if they had come now: those that came at that instant or before.
+UPDATE stage SET staged_at = ?4, crc = crc(target, name, part, chunk, count, ?4, keys, parcels_crc)
+WHERE rowid IN (
+    SELECT old.rowid FROM stage AS kept CROSS JOIN stage AS old USING (target, name)  -- most parts are new
+    WHERE target = ?1 AND name = ?2 AND kept.part = ?3 AND kept.chunk = 0 AND old.staged_at <= ?5
+);
 
 -- name: next_chunk
 SELECT part, chunk, count, parcels, parcels_crc = crc32(parcels) FROM stage

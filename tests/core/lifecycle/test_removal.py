@@ -183,7 +183,7 @@ class TestReadClaim:
 
 
 class TestPublish:
-    def decision(self, memory: Memory) -> Generator[Any, Any, Any]:
+    def decision(self, memory: Memory, **parts: int) -> Generator[Any, Any, Any]:
         self.landed: list[tuple[str, set[int]]] = []
 
         def land(
@@ -193,8 +193,9 @@ class TestPublish:
             yield from ()
 
         return publish.publish(
-            memory.unit, "q", series="s", number=2, stages=["a", "a"], now=NOW, principal="root", land=land
-        )
+            memory.unit, "q", series="s", number=2, stages=["a", "a"], parts=parts, now=NOW, principal="root",
+            land=land,
+        )  # fmt: skip
 
     def test_a_stage_lands_once(self) -> None:
         memory = Memory()
@@ -202,7 +203,7 @@ class TestPublish:
         assert isinstance(next(decision), needs.PublicationOf)
         assert decision.send(None) == needs.StageOf("q", "a")
         with pytest.raises(StopIteration) as end:
-            decision.send((3, {7}, NOW))
+            decision.send(needs.HeldStage(3, 2, NOW, {7}))
         assert end.value.value.count == 3
         assert self.landed == [("a", {7})]
         assert [name for name, _ in memory.unit.changes.orders] == ["put_publication"]
@@ -223,9 +224,18 @@ class TestPublish:
         with pytest.raises(StageNotFound):
             decision.send(None)
 
+    @pytest.mark.parametrize(("parts", "sentence"), [(1, "has 2 parts and not 1"), (3, "has 2 parts and not 3")])
+    def test_a_stage_has_as_many_parts_as_its_publication_says(self, parts: int, sentence: str) -> None:
+        decision = self.decision(Memory(), a=parts)
+        next(decision)
+        decision.send(None)
+        with pytest.raises(StageNotFound, match=sentence):
+            decision.send(needs.HeldStage(3, 2, NOW, {7}))
+        assert self.landed == []
+
     def test_a_stage_that_is_too_old_is_as_good_as_gone(self) -> None:
         decision = self.decision(Memory())
         next(decision)
         decision.send(None)
         with pytest.raises(StageNotFound):
-            decision.send((3, {7}, NOW - publish.STAGE_MS))
+            decision.send(needs.HeldStage(3, 2, NOW - publish.STAGE_MS, {7}))

@@ -166,6 +166,18 @@ async def test_messages_are_staged_as_arrow_and_published_once(orders: Queue) ->
     assert second["state"] == "delayed"
 
 
+async def test_a_stage_without_all_its_parts_is_not_published(orders: Queue) -> None:
+    await orders.ask("PUT", "/stages/s1/1", {"messages": [{"body": "b"}]})
+    order = {"number": 1, "stages": ["s1"], "parts": {"s1": 2}}
+    problem = await orders.refused("PUT", "/publications/q", order)
+    assert (problem["status"], problem["type"]) == (404, "urn:courier:problem:stage-not-found")
+    assert "stage 's1' has 1 part and not 2" in problem["detail"]
+    assert (await orders.refused("PUT", "/publications/q", order | {"parts": {"s2": 1}}))["field"] == "parts"
+    await orders.ask("PUT", "/stages/s1/0", {"messages": [{"body": "a"}]})
+    await orders.ask("PUT", "/publications/q", order)
+    assert await orders.bodies() == ["a", "b"]
+
+
 async def test_messages_are_staged_as_json_too(orders: Queue) -> None:
     await orders.ask("PUT", "/stages/s1/0", {"messages": [{"body": "a"}, {"json": [1]}]})
     await orders.ask("PUT", "/publications/q", {"number": 0, "stages": ["s1"]})

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from couriermq.core.errors import QueueNotFound, Unavailable
+from couriermq.core.errors import QueueNotFound, StageNotFound, Unavailable
 from couriermq.core.model import SECOND, Draft, Queue
 from couriermq.core.sharding import RelocationState
 from couriermq.core.shards import Newest
@@ -16,7 +16,7 @@ from couriermq.storage.sharded.moving import begin, tell
 from couriermq.storage.sharded.places import fence_record, place_record, queue_record
 from couriermq.storage.sharded.routing import Routing
 from couriermq.storage.sqlite.store import SqliteStore
-from tests.support.engines import WHO, Rig
+from tests.support.engines import TENANT, WHO, Rig
 from tests.support.eventually import eventually
 from tests.support.sqlite_shards import SqliteShards
 
@@ -62,6 +62,18 @@ async def fence(rig: Rig, queue: Queue) -> None:
     number = routing(rig).places.of(queue.key)
     routing(rig).members[number].residents.fence([queue.key])
     await (await routing(rig).engine(number)).change_records(put=[fence_record(queue)])
+
+
+@pytest.mark.parametrize("place", ["near", "far", "fan"])
+async def test_a_stage_without_all_its_parts_is_published_on_no_shard(rig: Rig, place: str) -> None:
+    fan = await rig.catalog.create_exchange(TENANT, "fan", principal=WHO)
+    await rig.catalog.bind(fan, rig.queue("far"), principal=WHO)
+    target = fan if place == "fan" else rig.queue(place)
+    await rig.stages.stage(target, "s", 1, [Draft(body=b"2")], principal=WHO)
+    with pytest.raises(StageNotFound):
+        await rig.stages.publish(target, "series", 1, ["s"], parts={"s": 2}, principal=WHO)
+    await rig.stages.stage(target, "s", 0, [Draft(body=b"1")], principal=WHO)
+    assert (await rig.stages.publish(target, "series", 1, ["s"], parts={"s": 2}, principal=WHO)).count == 2
 
 
 async def test_a_publication_waits_for_its_queue_that_moves(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

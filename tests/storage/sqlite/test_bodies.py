@@ -321,7 +321,7 @@ async def test_a_damaged_chunk_of_a_stage_is_not_sent(tmp_path: Path, rig: Rig) 
     query = "UPDATE stage SET parcels = CAST(replace(parcels, 'truth', 'trust') AS BLOB) WHERE chunk = 0"
     await change(rig, tmp_path, query)
     queue = rig.queue("orders")
-    await rig.store.publish(queue.id, series="s", number=1, stages=["s"], now=rig.now, principal="test")
+    await rig.store.publish(queue.id, series="s", number=1, stages=["s"], parts={}, now=rig.now, principal="test")
     assert [message.body for message in await rig.browse("orders")] == [b"the rest"]
     assert rig.store.metrics.quarantined == 1  # type: ignore[attr-defined]
 
@@ -335,7 +335,7 @@ async def test_a_damaged_job_or_publication_is_refused_and_the_rest_goes_on(
 ) -> None:
     queue = await rig.create("orders")
     await rig.claims.open(queue, "spark")
-    await rig.store.publish(queue.id, series="s", number=1, stages=[], now=rig.now, principal="test")
+    await rig.store.publish(queue.id, series="s", number=1, stages=[], parts={}, now=rig.now, principal="test")
     await change(rig, tmp_path, statement)
     queue = rig.queue("orders")
     look = rig.store.jobs(queue) if table == "job" else rig.store.publication(queue.id, series="s")

@@ -69,7 +69,7 @@ async def change(rig: Rig) -> None:
         store.open_job(queue, job="other", now=now),
         store.stage(queue.id, stage="s-2", part=0, chunks=[chunk], now=now),
         store.ack_claims(queue, job="spark", upto=1, epoch=1, now=now, principal=WHO),
-        store.publish(queue.id, series="s", number=1, stages=[], now=now, principal=WHO),
+        store.publish(queue.id, series="s", number=1, stages=[], parts={}, now=now, principal=WHO),
     )
 
 

@@ -35,6 +35,7 @@ class PublicationOrder(Order):
 
     number: Number
     stages: StageNames = msgspec.field(default_factory=list)
+    parts: dict[str, Number] = msgspec.field(default_factory=dict)
 
 
 class Publication(msgspec.Struct):
