@@ -117,13 +117,19 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return parts
 
     def _count(self, number: int) -> int:
-        """How many messages a claim holds that the checkpoint knows of."""
+        """How many messages a claim holds that the checkpoint knows of.
+
+        It is never asked for as a new claim is: the server would make it of messages that the batch has never had.
+        """
         if number not in self._counts:
-            try:
-                self._counts[number] = self._job.claim(self._epoch.number, number, self._rows_per_batch, self._ready_by)
-            except DataLoss as error:
-                self._lose(str(error))
+            held = self._job.held()
+            if number not in held:
+                self._lose(
+                    f"claim {number} of job {self._job.name!r} is not held: it was acked or freed, or queue"
+                    f" {self._job.queue!r} was deleted and made again"
+                )
                 return 0
+            self._counts[number] = held[number]
         return self._counts[number]
 
     def commit(self, end: Offset) -> None:

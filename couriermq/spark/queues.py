@@ -47,9 +47,17 @@ class Job(NamedTuple):
 
     def epoch(self) -> int:
         """The epoch that holds now, whoever has opened it."""
+        return int(self._listed().get("epoch", 0))
+
+    def held(self) -> dict[int, int]:
+        """How many messages each claim holds that the job has, by its number."""
+        return {claim["number"]: claim["count"] for claim in self._listed().get("claims", ())}
+
+    def _listed(self) -> dict[str, Any]:
+        """The job in the list of the queue's; empty for one that was never opened."""
         path = f"{_place(self.tenant, 'queues', self.queue)}/jobs"
-        epochs = {job["name"]: int(job["epoch"]) for job in self.server.ask("GET", path)["jobs"]}
-        return epochs.get(self.name, 0)
+        jobs: list[dict[str, Any]] = self.server.ask("GET", path)["jobs"]
+        return next((job for job in jobs if job["name"] == self.name), {})
 
     def claim(self, epoch: int, number: int, limit: int, ready_by: int | None) -> int:
         """How many messages the claim holds; the same ones however often it is asked for."""

@@ -222,6 +222,21 @@ def test_messages_that_are_purged_from_a_claim_are_missed(bench: Bench, queue: s
     assert list(careless.read(part)) == []
 
 
+def test_a_batch_is_not_replayed_with_messages_of_a_queue_that_was_made_again(bench: Bench, queue: str) -> None:
+    bench.send(queue, 2)
+    reader = reader_of(bench, queue)
+    end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(10))
+    bench.ask("DELETE", f"/queues/{queue}")
+    bench.create(queue)
+    bench.send(queue, 3, first=2)
+    with pytest.raises(DataLoss, match="claim 1 of job 'job' is not held"):
+        reader_of(bench, queue).partitions({"claim": 0}, end)
+    careless = reader_of(bench, queue, failOnDataLoss="false")
+    assert rows_of(careless, {"claim": 0}, end) == []
+    after = careless.latestOffset(end, ReadMaxRows(10))
+    assert rows_of(careless, end, after) == numbered(3, first=2)
+
+
 def test_a_freed_job_goes_on_behind_what_was_freed(bench: Bench, queue: str) -> None:
     bench.send(queue, 3)
     reader = reader_of(bench, queue)
