@@ -290,13 +290,19 @@ class Journal(NamedTuple):
         patience = Patience(self.url, patience_s)
         while True:
             try:
-                connection, response = self.send(method, path, body, media, timeout_s=min(TIMEOUT_S, patience_s))
-                try:
-                    return dict(json.loads(response.read() or b"{}"))
-                finally:
-                    connection.close()
+                return self.ask_once(method, path, body, media, timeout_s=min(TIMEOUT_S, patience_s))
             except (OSError, HTTPException) as error:
                 patience.wait(error)
+
+    def ask_once(
+        self, method: str, path: str, body: bytes | None = None, media: str = JSON, *, timeout_s: float = TIMEOUT_S
+    ) -> dict[str, Any]:
+        """The answer; raises OSError or HTTPException where there is none, or one that asks for patience."""
+        connection, response = self.send(method, path, body, media, timeout_s=timeout_s)
+        try:
+            return dict(json.loads(response.read() or b"{}"))
+        finally:
+            connection.close()
 
     def send(
         self,

@@ -4,14 +4,16 @@ Every call can be made again when its answer was lost: a server that restarts is
 """
 
 import json
+import logging
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode
 
-from couriermq.spark.journal import READ_BYTES, Journal, NotThere, Patience, stamp_of
+from couriermq.spark.journal import READ_BYTES, Journal, NotThere, Patience, Unreachable, stamp_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +22,12 @@ HIDDEN = "~"
 """With which the names of queues begin that hold deliveries to listeners."""
 _ID = re.compile(r"[A-Za-z0-9-]{21}")
 ARROW = "application/vnd.apache.arrow.stream"
+PUBLISHING_S = 3600
+"""How long a publication may take that the server has not refused."""
+PUBLISHING_PAUSE_S = 1.0
+"""Between two requests for a publication that goes on, or that a server which is busy has not begun."""
+
+log = logging.getLogger(__name__)
 
 
 class Epoch(NamedTuple):
@@ -123,9 +131,28 @@ class Outlet(NamedTuple):
         self.server.ask("DELETE", f"{self._path}/stages/{stage}")
 
     def publish(self, series: str, number: int, stages: Mapping[str, int]) -> None:
-        """Send all that the stages hold, each as many parts as is said, unless the number was published before."""
-        order = {"number": number, "stages": list(stages), "parts": stages}
-        self.server.ask("PUT", f"{self._path}/publications/{series}", json.dumps(order).encode())
+        """Send all that the stages hold, each as many parts as is said, unless the number was published before.
+
+        A large one may take longer than an answer may: the server goes on with it when nobody waits any more. So it is
+        asked for until it is there, as long as the server answers.
+        """
+        order = json.dumps({"number": number, "stages": list(stages), "parts": stages}).encode()
+        ends_s = time.monotonic() + PUBLISHING_S
+        while True:
+            try:
+                self.server.ask_once("PUT", f"{self._path}/publications/{series}", order)
+                return
+            except (OSError, HTTPException) as error:
+                if self.published(series) >= number:
+                    return
+                if time.monotonic() > ends_s:
+                    minutes = PUBLISHING_S // 60
+                    raise Unreachable(
+                        f"publication {number} of series {series!r} has not ended within {minutes} minutes: {error}; it"
+                        " may still end. Publishing the same number again sends nothing twice"
+                    ) from error
+                log.warning("publication %d of series %r goes on: %s", number, series, error)
+            time.sleep(PUBLISHING_PAUSE_S)
 
     def published(self, series: str) -> int:
         """The newest number of the series; -1 before the first."""
