@@ -48,7 +48,7 @@ def open_lake(spark: SparkSession, root: Path, terms: Terms) -> Lake:
     query = _query_of(root)
     note = root / NOTE
     if not note.exists():
-        _write(note, {"query": query, **terms._asdict()})
+        write_synced(note, {"query": query, **terms._asdict()})
         return Lake(spark, root, terms)
     known = json.loads(note.read_text())
     if known["query"] != query:
@@ -81,7 +81,8 @@ def _query_of(root: Path) -> str | None:
         return None
 
 
-def _write(path: Path, document: dict[str, object]) -> None:
+def write_synced(path: Path, document: object) -> None:
+    """A note as JSON, which appears whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}.part")
     with hidden.open("w") as file:

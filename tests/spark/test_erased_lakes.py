@@ -173,7 +173,7 @@ def test_a_rebuild_that_died_before_its_tables_were_in_place_brings_nothing_back
     bureau.live_with("monday")
     pipeline.run(spark, job)
     pipeline.run(spark, job._replace(lake=root / rebuilding.FRESH))
-    (root / rebuilding.FRESH / rebuilding.COMPLETE).touch()
+    rebuilding.mark_complete(root / rebuilding.FRESH)
     bureau.erase(root, "ada")
     rebuilding.finish(root)
     pipeline.run(spark, job)
