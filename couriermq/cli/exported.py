@@ -6,7 +6,6 @@ queues.parquet                     the queues and their settings; written last, 
 """
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from couriermq.cli.client import body_of
+from couriermq.cli.durable import appear, make_folder
 from couriermq.cli.exits import Failure
 from couriermq.cli.publishing import encoded
 
@@ -76,8 +76,8 @@ class Export:
             raise Failure(f"{self.folder / NOTE} is not what an export begins with: {error}") from None
 
     def begin(self, note: Note) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        _appear(self.folder / NOTE, lambda draft: draft.write_bytes(msgspec.json.encode(note)))
+        make_folder(self.folder)
+        appear(self.folder / NOTE, lambda draft: draft.write_bytes(msgspec.json.encode(note)))
 
     # -- messages ---------------------------------------------------------------------------------------------
 
@@ -91,8 +91,8 @@ class Export:
         schema = message_schema().with_metadata({NEXT: (following or "").encode()})
         table = pa.Table.from_pylist([_row(message) for message in messages], schema)
         path = self.folder / MESSAGES / quote(queue, safe="") / f"{len(self.parts(queue)):08d}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _appear(path, lambda draft: pq.write_table(table, draft, compression="zstd"))
+        make_folder(path.parent)
+        appear(path, lambda draft: pq.write_table(table, draft, compression="zstd"))
 
     def place_after(self, queue: str) -> tuple[int, str | None, bool]:
         """How many messages of a queue are there, where the next ones begin, and whether that were all."""
@@ -130,7 +130,7 @@ class Export:
             for queue, count in zip(queues, counts, strict=True)
         ]
         table = pa.Table.from_pylist(rows, queue_schema())
-        _appear(self.folder / QUEUES, lambda draft: pq.write_table(table, draft, compression="zstd"))
+        appear(self.folder / QUEUES, lambda draft: pq.write_table(table, draft, compression="zstd"))
 
     def queues(self) -> list[Json]:
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -167,14 +167,3 @@ def new_message(row: Json, *, now: int) -> Json:
         "body_base64": encoded(row["body"]),
     }
     return {name: value for name, value in message.items() if value is not None}
-
-
-def _appear(path: Path, write: Any) -> None:
-    """Let a file appear under its name when it is whole and on disk."""
-    draft = path.with_name(f".{path.name}.part")
-    write(draft)
-    for written in (draft, path.parent):
-        descriptor = os.open(written, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
-    draft.replace(path)

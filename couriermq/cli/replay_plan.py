@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from couriermq.cli.durable import appear, sync, sync_parent
 from couriermq.cli.publishing import encoded, portions
 
 Json = dict[str, Any]
@@ -81,13 +82,20 @@ class Plan:
         return described
 
     def write(self, fill: Callable[[Path], None], *, portion: int) -> None:
-        """Have the messages written into a hidden folder, and let it appear."""
+        """Have the messages written into a hidden folder, and let it appear.
+
+        All of it is on disk then: the server remembers portions by number, which mean nothing without this list.
+        """
         hidden = self._folder.with_name(f".{self._folder.name}.part")
         shutil.rmtree(hidden, ignore_errors=True)
         fill(hidden)
         count = sum(_row_count(path) for path in _files(hidden))
         (hidden / NOTE).write_bytes(msgspec.json.encode(Note(order=self.order, count=count, portion=portion)))
+        for written in (*hidden.iterdir(), hidden):
+            sync(written)
         hidden.rename(self._folder)
+        for folder in (self._folder, self._folder.parent):
+            sync_parent(folder)
         self._note = self._read()
 
     def portions(self, *, after: int) -> Iterator[tuple[int, list[Json]]]:
@@ -108,9 +116,8 @@ class Plan:
         """Remember that it was done; the messages are not needed any more."""
         assert self._note is not None
         self._note.finished_at = at
-        draft = self._folder / f".{NOTE}.part"
-        draft.write_bytes(msgspec.json.encode(self._note))
-        draft.replace(self._folder / NOTE)
+        done = msgspec.json.encode(self._note)
+        appear(self._folder / NOTE, lambda draft: draft.write_bytes(done))
         for path in self._folder.glob("*"):
             if path.name != NOTE:
                 path.unlink()
