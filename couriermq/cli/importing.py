@@ -1,5 +1,6 @@
 """`courier import`."""
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,13 +42,13 @@ def import_(
     names = read_pairs(rename, "a new name")
     chosen = _chosen(export, queues, {*names})
     made = _make(remote, chosen, names)
+    targets = [names.get(str(queue["queue"]), str(queue["queue"])) for queue in chosen]
     total = sum(queue["message_count"] for queue in chosen)
     sent = 0
     with Progress("importing", unit="message", total=total, json=remote.json) as progress:
-        for queue in chosen:
-            sent += _send(
-                remote, export, note, queue["queue"], names.get(str(queue["queue"]), str(queue["queue"])), progress
-            )
+        for queue, target in zip(chosen, targets, strict=True):
+            alone = targets.count(target) == 1
+            sent += _send(remote, export, note, queue["queue"], target, progress, alone=alone)
     document = {"queues": len(chosen), "made": made, "messages": total, "sent": sent}
     before = f"; {show_count(total - sent, 'message')} had been sent before" if sent < total else ""
     words = (
@@ -112,13 +113,22 @@ def _exists(remote: Remote, name: str) -> bool:
     return True
 
 
-def _send(remote: Remote, export: Export, note: Note, source: str, target: str, progress: Progress) -> int:
+def _send(
+    remote: Remote, export: Export, note: Note, source: str, target: str, progress: Progress, *, alone: bool
+) -> int:
     """Publish the files of a queue that were not published yet, one after the other; returns how many messages."""
-    series, now, sent = f"import-{note.id}", SystemClock().now(), 0
+    series, now, sent = _series(note, source), SystemClock().now(), 0
     done = published(remote, target, series)
+    if alone and not done:
+        done = published(remote, target, f"import-{note.id}")  # an earlier version had one series for all queues
     for number, part in enumerate(export.parts(source), start=1):
         messages = [new_message(row, now=now) for row in export.messages(part)]
         if number > done:
             sent += publish(remote, target, series, number, messages)
         progress.advance(len(messages), queue=target)
     return sent
+
+
+def _series(note: Note, source: str) -> str:
+    """One for each queue of the export: several may go to the same target, and number their files alike."""
+    return f"import-{note.id}-{hashlib.sha256(source.encode()).hexdigest()[:12]}"

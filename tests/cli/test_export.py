@@ -12,6 +12,10 @@ import pytest
 
 from couriermq.cli import exporting
 from couriermq.cli.app import main
+from couriermq.cli.connection import Remote
+from couriermq.cli.exported import Export, new_message
+from couriermq.cli.publishing import publish
+from couriermq.clock import SystemClock
 from tests.cli.conftest import Courier
 from tests.support.server import ServerProcess
 
@@ -158,3 +162,44 @@ def test_what_is_not_an_export_is_told_apart(courier: Courier, tenant: str, tmp_
     courier.ok("export", "one", "--to", tmp_path / "one")
     missing = courier("import", tmp_path / "one", "two")
     assert (missing.code, missing.err) == (3, "courier: the export has no queue named 'two'\n")
+
+
+def test_two_queues_that_are_imported_into_one_both_arrive_whole(courier: Courier, tenant: str, tmp_path: Path) -> None:
+    for queue, count in (("one", 3), ("two", 2)):
+        courier.ok("queues", "create", queue)
+        lines = "".join(f"{queue} {n}\n" for n in range(count))
+        courier.ok("send", queue, "--lines", stdin=lines.encode())
+    courier.ok("export", "--to", tmp_path / "out")
+    renamed = ("--rename", "one=both", "--rename", "two=both")
+    assert courier.ok("import", tmp_path / "out", *renamed, "--json").json["sent"] == 5
+    assert courier.ok("import", tmp_path / "out", *renamed, "--json").json["sent"] == 0
+    courier.ok("queues", "create", "again")
+    for queue, count in (("one", 3), ("two", 2)):  # each by itself
+        again = ("import", tmp_path / "out", queue, "--rename", f"{queue}=again", "--json")
+        assert [courier.ok(*again).json["sent"] for _ in range(2)] == [count, 0]
+    sent = ["one 0", "one 1", "one 2", "two 0", "two 1"]
+    assert [sorted(body for body, _ in bodies(courier, name).values()) for name in ("both", "again")] == [sent, sent]
+
+
+def test_an_import_that_an_earlier_version_began_goes_on(
+    filled: Courier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It published what came from any queue in one series of the target."""
+    for name, value in filled.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(exporting, "PAGE", 2)
+    monkeypatch.setattr(exporting, "PART_COUNT", 2)
+    out = tmp_path / "out"
+    assert main(["export", "orders", "--to", str(out)]) == 0
+    filled.ok("queues", "create", "copies")
+    environ, export = filled.environ, Export(out)
+    remote = Remote(url=environ["COURIER_URL"], token=environ["COURIER_TOKEN"], tenant=environ["COURIER_TENANT"])
+    note = export.note()
+    assert note is not None
+    first = export.parts("orders")[0]
+    messages = [new_message(row, now=SystemClock().now()) for row in export.messages(first)]
+    publish(remote, "copies", f"import-{note.id}", 1, messages)
+    told = filled.ok("import", out, "--rename", "orders=copies", "--json").json
+    assert (told["messages"], told["sent"]) == (5, 3)
+    assert filled.ok("import", out, "--rename", "orders=copies", "--json").json["sent"] == 0
+    assert len(bodies(filled, "copies")) == 5
