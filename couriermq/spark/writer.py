@@ -6,6 +6,7 @@ twice.
 
 import json
 import logging
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -187,9 +188,30 @@ def _attributes(pairs: list[tuple[str, Any]] | None) -> str | None:
 
 def pieces(batch: "pa.RecordBatch") -> "Iterator[pa.RecordBatch]":
     """The batch in pieces that one request can carry."""
-    rows = min(PART_ROWS, max(1, batch.num_rows * PART_BYTES // max(1, batch.nbytes)))
-    for first in range(0, batch.num_rows, rows):
-        yield batch.slice(first, rows)
+    ends = _ends(batch)
+    first, sent = 0, 0
+    while first < batch.num_rows:
+        fitting = bisect_right(ends, sent + PART_BYTES, lo=first, key=_number)
+        last = min(first + PART_ROWS, max(first + 1, fitting))
+        yield batch.slice(first, last - first)
+        first, sent = last, _number(ends[last - 1])
+
+
+def _ends(batch: "pa.RecordBatch") -> Any:
+    """How many bytes the rows are up to each one, and with it."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    fixed = sum(column.type.byte_width for column in batch.columns if pa.types.is_integer(column.type))
+    sizes = pa.repeat(pa.scalar(fixed, pa.int64()), batch.num_rows)
+    for column in batch.columns:
+        if not pa.types.is_integer(column.type):
+            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(column), 0))
+    return pc.cumulative_sum(sizes)
+
+
+def _number(scalar: Any) -> int:
+    return int(scalar.as_py())
 
 
 def to_stream(batch: "pa.RecordBatch") -> bytes:
