@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from couriermq.clock import fresh_key
 from couriermq.journal.schema import conform
 
 Item = TypeVar("Item")
@@ -57,9 +58,9 @@ def _read(file: str, schema: pa.Schema) -> pa.Table:
 
 
 def write_rows(file: Path, rows: pa.Table) -> None:
-    """A file has its name when it is whole and durable; a task that runs twice writes it twice."""
+    """A file has its name when it is whole and durable; a task that runs twice, on any machines, writes it twice."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    hidden = file.with_name(f".{file.name}.{os.getpid()}")
+    hidden = file.with_name(f".{file.name}.{fresh_key().hex()[:16]}")
     repeated = [name for name in REPEATED if name in rows.column_names]
     pq.write_table(rows, hidden, row_group_size=ROWS_PER_GROUP, compression="zstd", use_dictionary=repeated)
     with hidden.open("rb") as written:
