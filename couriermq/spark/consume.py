@@ -4,7 +4,6 @@ Each micro-batch is a claim, whose number is the offset. The server holds a clai
 a batch that is replayed gets the very same ones; it is acked when Spark has committed the batch.
 """
 
-import json
 import logging
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from couriermq.spark.incarnation import STORE, check_job
 from couriermq.spark.journal import DataLoss, JournalError, ranges
+from couriermq.spark.offsets import read_source
 from couriermq.spark.options import CONSUME, MODES, OptionError, Options, read_options
 from couriermq.spark.queues import Epoch, Job
 
@@ -29,6 +29,9 @@ FEW_ROWS = 5_000
 TASKS = 4
 REST_S = 0.2
 """How long a stream that has found nothing rests before it tells Spark so: Spark asks again at once."""
+
+CLAIM, JOB = "claim", "job"
+"""The keys of an offset, beside that of the store: the number, and whose it is."""
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +77,7 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's names
-        return {"claim": self._epoch.done, STORE: self._epoch.stamp}
+        return self._offset(self._epoch.done)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxRows(self._rows_per_batch)
@@ -86,7 +89,7 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark asks for the batch after `start` only when it has committed all up to `start`."""
         self._check_stamp(start)
         self.commit(start)
-        number = self._next_after(start["claim"])
+        number = self._next_after(start[CLAIM])
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._rows_per_batch
         count = self._job.claim(self._epoch.number, number, rows, self._ready_by)
         if count == 0:
@@ -94,7 +97,10 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 time.sleep(REST_S)
             return start
         self._counts = {number: count}
-        return {"claim": number, STORE: self._epoch.stamp}
+        return self._offset(number)
+
+    def _offset(self, number: int) -> Offset:
+        return {CLAIM: number, JOB: self._job.key, STORE: self._epoch.stamp}
 
     def _check_stamp(self, kept: Offset) -> None:
         advice = "free the job with `courier claims free`, then begin with a new checkpointLocation and a new job"
@@ -110,7 +116,7 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for one in (start, end):
             self._check_stamp(one)
         parts: list[InputPartition] = []
-        for number in range(start["claim"] + 1, end["claim"] + 1):
+        for number in range(start[CLAIM] + 1, end[CLAIM] + 1):
             count = self._count(number)
             step = min(self._rows_per_partition, max(FEW_ROWS, -(-count // TASKS)))
             parts += [Part(self._epoch.number, number, *piece) for piece in ranges(0, count, step)]
@@ -136,9 +142,9 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Comes one batch late, and never for the last one: see `latestOffset`."""
         epoch = self._epoch
         self._check_stamp(end)
-        if end["claim"] > self._acked:
-            self._job.ack(epoch.number, end["claim"])
-            self._acked = end["claim"]
+        if end[CLAIM] > self._acked:
+            self._job.ack(epoch.number, end[CLAIM])
+            self._acked = end[CLAIM]
 
     # -- in executors -----------------------------------------------------------------------------------------
 
@@ -172,17 +178,36 @@ class ClaimKeeper(StreamingQueryListener):
 
         spark.streams.addListener(ClaimKeeper(query="billing", url=url, token=token, queue="orders", job="billing"))
 
-    `query` is the name of the query to follow. Not needed for exactly once; of use where triggers are far apart.
+    `query` is the name of the query to follow; tenant, queue and job are named as in the source's options. Not needed
+    for exactly once; of use where triggers are far apart.
     """
 
     def __init__(self, *, query: str, **options: str) -> None:
         self._query = query
         self._job = job_of(read_options({"mode": CONSUME, **options}))
+        self._warned = False
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's names
+        """Spark describes sources alike, so that the offsets themselves say whose they are."""
         progress = event.progress
-        if progress.name == self._query and progress.sources[0].endOffset:
-            self._ack(json.loads(progress.sources[0].endOffset)["claim"])
+        if progress.name != self._query:
+            return
+        claims = [offset for source in progress.sources if CLAIM in (offset := read_source(source.endOffset))]
+        ours = [offset[CLAIM] for offset in claims if offset.get(JOB) == self._job.key]
+        if ours:
+            self._ack(min(ours))
+        elif any(JOB in offset for offset in claims):
+            self._warn()
+
+    def _warn(self) -> None:
+        if not self._warned:
+            tenant, queue, job = self._job.tenant, self._job.queue, self._job.name
+            log.warning(
+                "query %r has no source that consumes queue %r of tenant %r as job %r, in these words: its claims are"
+                " acked with the next batch each",
+                self._query, queue, tenant, job,
+            )  # fmt: skip
+            self._warned = True
 
     def _ack(self, claim: int) -> None:
         try:

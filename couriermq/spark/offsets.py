@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from couriermq.core import jumps as across
 from couriermq.core.jumps import Jump
@@ -40,6 +40,15 @@ def read_offsets(text: str | None) -> Offsets:
         return {}
     kept = {name: at for name, at in json.loads(text).items() if name != "store"}
     return by_name({lane: int(at) for lane, at in by_lane(kept).items()})
+
+
+def read_source(text: str | None) -> dict[str, Any]:
+    """What a query's progress says of a source; empty where it says nothing, or not in the way of Courier's sources."""
+    try:
+        told = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 def at_of(offsets: Mapping[str, int], name: str) -> int:

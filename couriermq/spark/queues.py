@@ -48,6 +48,11 @@ class Job(NamedTuple):
     queue: str
     name: str
 
+    @property
+    def key(self) -> str:
+        """Tells jobs apart, as they are named in the options."""
+        return "/".join(quote(name, safe="") for name in (self.tenant, self.queue, self.name))
+
     def open(self) -> Epoch:
         """Shut out whoever acted for the job before."""
         answer = self._ask("POST", "/open")
