@@ -22,7 +22,7 @@ from couriermq.clock import SystemClock
 from couriermq.config import Settings
 from couriermq.core.lanes import lane_named, lane_of
 from couriermq.journal.place import LocalPlace, place_of
-from couriermq.journal.segments import Segment
+from couriermq.journal.segments import Segment, chain
 from couriermq.lake.blanking import MARK, Found, Wanted
 from couriermq.lake.tables import Lake
 
@@ -154,7 +154,7 @@ def _erase(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt) ->
         except erasing.Busy as busy:
             raise Failure(str(busy), Exit.UNAVAILABLE) from None
         done.seqs = sorted(set(done.seqs) | found.seqs)
-        done.pending_offsets = erasing.ranges(_pending(remote, sealed, wanted, found))
+        done.pending_offsets = erasing.ranges(_pending(remote, chain(sealed), wanted, found))
     done.replays = _replays(tables, done.seqs)
 
 

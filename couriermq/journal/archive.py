@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class _Stopped(Exception):
-    """The server goes down; what was begun is begun anew by the next one."""
+    """The server goes down, or another node archives now; what was begun is begun anew by the next one."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,8 +219,23 @@ class Archive:
         """Seal what is due and forget what is too much."""
         if not self._opened or self._incarnation != self._store.identity.present.name:
             await self.open()
+        await self._remove_contained()
         await self._seal_due()
         await self._forget()
+
+    async def _remove_contained(self) -> None:
+        """A node that stood still while it published a segment may have put it beside a longer one of the next node.
+
+        Readers of the archive pass over it, but who queries the files would count its events twice.
+        """
+        found = segments.among(await asyncio.to_thread(self.place.list))
+        present = {segment for segment in found if not segments.is_lost(segment, self._store.jumps)}
+        contained = sorted(present.difference(segments.chain([*present])))
+        for segment in contained:
+            await asyncio.to_thread(self.place.delete, segment.name)
+            log.warning("a segment that lies inside another was removed", extra={"segment": segment.name})
+        if contained:
+            await self.look()
 
     async def _seal_due(self) -> None:
         """What comes meanwhile has to wait: else, where more always comes, nothing would be trimmed or forgotten."""
@@ -253,6 +268,8 @@ class Archive:
         draft = await asyncio.to_thread(self.place.create, f"{start:020d}-{self._mark}")
         try:
             end = await self._fill(draft, start, stop)
+            if not self._store.holds(ARCHIVE):  # that took a while, in which another node may have sealed more
+                raise _Stopped
             size = await asyncio.to_thread(draft.publish, segments.name_of(start, end))
         except BaseException:
             draft.abandon()

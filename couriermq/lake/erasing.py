@@ -1,5 +1,6 @@
 """Erasing from files: archive segments and the lake's tables are written anew, each file in one step."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,15 +46,17 @@ class Busy(Exception):
 
 
 def sealed_segments(place: Place) -> list[Segment]:
-    return segments.chain(segments.among(place.list()))
+    """All that there are, in order: one that lies inside another holds the same messages."""
+    return sorted(segments.among(place.list()))
 
 
 def look_through(place: Place, sealed: Sequence[Segment], lake: Lake, wanted: Wanted) -> Iterator[Found]:
     """What is found so far, told after each file of the archive and of the lake's events."""
     found = Found(ids={wanted.message_id} if wanted.message_id is not None and wanted.queue is None else set())
     for segment in sealed:
-        for rows in segments.read_tables(place, segment, start=segment.start, stop=segment.end, columns=LOOKED_AT):
-            find(rows, wanted, found)
+        with contextlib.suppress(FileNotFoundError):  # the server has removed it since
+            for rows in segments.read_tables(place, segment, start=segment.start, stop=segment.end, columns=LOOKED_AT):
+                find(rows, wanted, found)
         yield found
     for path in lake.files(EVENTS):
         for rows in _groups(path, LOOKED_AT):
@@ -75,7 +78,10 @@ def _groups(path: Path, columns: Iterable[str] | None = None) -> "Iterator[pa.Ta
 def erase_segments(place: Place, sealed: Sequence[Segment], wanted: Wanted, found: Found) -> Iterator[Rewritten | None]:
     """Segment by segment: what was done to it, or None."""
     for segment in sealed:
-        yield _erase_segment(place, segment, wanted, found)
+        try:
+            yield _erase_segment(place, segment, wanted, found)
+        except FileNotFoundError:
+            yield None  # the server has removed it since
 
 
 def _erase_segment(place: Place, segment: Segment, wanted: Wanted, found: Found) -> Rewritten | None:

@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from couriermq.cli.lakes import only_writer
+from couriermq.journal.place import LocalPlace
 from couriermq.journal.schema import journal_schema
+from couriermq.journal.segments import Segment, name_of
 from couriermq.lake.blanking import Found, Wanted, blank, find
-from couriermq.lake.erasing import _erase_file, ranges
+from couriermq.lake.erasing import _erase_file, erase_segments, look_through, ranges, sealed_segments
 from couriermq.lake.tables import Lake
 from tests.cli.conftest import Courier
 from tests.support.lakes import put, read_journal, write_tables
@@ -72,6 +74,23 @@ def test_copies_for_listeners_go_with_the_message_and_strangers_with_its_id_do_n
     assert offsets == [1, 2, 4]
     assert blanked.column("message_id").to_pylist()[2] == "shared"
     assert json.loads(blanked.column("detail")[3].as_py()) == {"queue_count": 2, "erased": True}
+
+
+def test_a_segment_that_lies_inside_another_is_erased_too(tmp_path: Path) -> None:
+    """A node that had stood still has published it; no reader of the archive looks into it, but it is a file."""
+    place = LocalPlace(tmp_path / "archive")
+    place.sweep()
+    for end in (1, 2):
+        draft = place.create(f"{end}")
+        pq.write_table(table(event(0), event(1))[:end], draft.sink)
+        draft.publish(name_of(0, end))
+    wanted = Wanted(tenant="default", message_id="m0")
+    sealed = [Segment(0, 3, 1), *sealed_segments(place)]  # the server has removed the first one since
+    *_, found = look_through(place, sealed, Lake(tmp_path / "lake"), wanted)
+    done = [one for one in erase_segments(place, sealed, wanted, found) if one]
+    assert sorted(one.file for one in done) == [name_of(0, 1), name_of(0, 2)]
+    rows = [pq.read_table(path).column("message_id")[0].as_py() for path in (tmp_path / "archive").glob("*.parquet")]
+    assert rows == ["erased-0", "erased-0"]
 
 
 def test_what_an_earlier_erasure_could_not_reach_is_erased_by_the_next() -> None:

@@ -1,6 +1,7 @@
 """The journal is sealed into segments and read on from any offset as if nothing had been moved."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from couriermq.core.errors import OffsetGone, Unavailable
 from couriermq.core.events import Entry
 from couriermq.journal import archive as archiving
 from couriermq.journal import segments
+from couriermq.journal.place import Draft
 from couriermq.journal.selection import Selection
 from couriermq.storage.base import CannotOpen
 from tests.journal.shelf import AGE_MS, Shelf, files, fill
@@ -239,6 +241,44 @@ async def test_a_crash_between_sealing_and_trimming_doubles_nothing(
     assert await shelf.everything() == before
     await shelf.seal()
     assert (await shelf.rig.store.spans())[0].oldest == len(before) - shelf.kept_count
+    assert await shelf.everything() == before
+
+
+async def test_a_node_that_stood_still_amid_a_segment_does_not_publish_it(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one has taken over meanwhile, and may have sealed more of the same."""
+    before, fill_segment = await fill(shelf), shelf.archive._fill
+
+    async def stand_still(draft: Draft, start: int, stop: int) -> int:
+        end = await fill_segment(draft, start, stop)
+        monkeypatch.setattr(shelf.rig.store, "holds", lambda duty: False)
+        return end
+
+    monkeypatch.setattr(shelf.archive, "_fill", stand_still)
+    shelf.rig.clock.advance(ms=AGE_MS)
+    await shelf.archive._tend_quietly()
+    assert files(tmp_path) == []
+    assert (await shelf.rig.store.spans())[0].oldest == 0
+    monkeypatch.undo()
+    await shelf.archive.tend()
+    assert files(tmp_path) == [segments.name_of(0, len(before))]
+
+
+async def test_a_segment_that_appears_inside_another_is_removed_by_the_node_that_writes(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await fill(shelf)
+    await shelf.seal()
+    (whole,) = shelf.archive.segments
+    for end in (2, whole.end - 1):
+        shutil.copy(tmp_path / "archive" / whole.name, tmp_path / "archive" / segments.name_of(0, end))
+    with monkeypatch.context() as patch:
+        patch.setattr(shelf.rig.store, "holds", lambda duty: False)
+        await shelf.archive._tend_quietly()
+        assert len(files(tmp_path)) == 3
+    await shelf.archive.tend()
+    assert files(tmp_path) == [whole.name]
     assert await shelf.everything() == before
 
 
