@@ -230,7 +230,8 @@ class Store(Protocol):
     ) -> list[Lease]:
         """Lease up to `limit` ready messages; of a FIFO queue at most `group_limit` of each group.
 
-        Together they fit `limits.Room`. Where that leaves ready messages behind, `Signals.ready` is called again.
+        Together they fit `limits.Room`. Where that leaves ready messages behind, `Signals.ready` is called again. What
+        was leased for a caller that has been cancelled is given back as untried.
         """
 
     async def settle(

@@ -1,5 +1,7 @@
 """The data plane of a store, written once for all engines: orders for the group commit, decided by the core."""
 
+import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,11 +21,13 @@ from couriermq.core.lifecycle.send import Outcomes, send
 from couriermq.core.lifecycle.settle import Order as SettleOrder
 from couriermq.core.lifecycle.settle import Outcome, settle
 from couriermq.core.lifecycle.unit import Unit
-from couriermq.core.model import Lease, Message, Page, Queue, Sent, Settled, Settlement
+from couriermq.core.model import Lease, Message, Page, Queue, Release, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
 from couriermq.core.shards import Newest
 from couriermq.storage.base import Directory, Filter, Moved, Parcel
 from couriermq.storage.group_commit import ACK, LATER, RECEIVE, SENDS, Collector, Joint, Work
+
+log = logging.getLogger(__name__)
 
 
 class DataPlane:
@@ -76,7 +80,10 @@ class DataPlane:
         order = ReceiveOrder(limit, lease_ms, now, principal, group_limit)
 
         count = self._likely_count(queue, limit)
-        joint = Joint((RECEIVE, queue.key), partial(self._receive, queue), order, count, in_order=leasing_keys(queue))
+        joint = Joint(
+            (RECEIVE, queue.key), partial(self._receive, queue), order, count, in_order=leasing_keys(queue),
+            undo=partial(self.give_back, queue, now=now, principal=principal),
+        )  # fmt: skip
         leases: list[Lease] = await self._jointly(joint)
         return leases
 
@@ -89,6 +96,20 @@ class DataPlane:
             return [None] * len(orders)
         found = yield from receive(unit, live, orders, sealer=self.sealer, now=latest)
         return [LATER if leases is None else leases for leases in found]
+
+    def give_back(self, queue: Queue, leases: Sequence[Lease] | None, *, now: int, principal: str) -> None:
+        """Have leases given back that nobody was told of, as if there had been none."""
+        if not leases:
+            return
+        order = SettleOrder([Release(lease.receipt, 0, untried=True) for lease in leases], now, principal)
+        key, decide = ("settle", id(order)), partial(self._give_back, queue)
+        joint = Joint(key, decide, order, len(leases), in_order=ordered_keys([queue]))
+        self._commit.enqueue(joint).add_done_callback(partial(_note_failure, queue))
+
+    def _give_back(self, queue: Queue, unit: Unit, orders: list[SettleOrder]) -> Deciding[list[list[Outcome]]]:
+        """Time has been applied up to the instant of the leases already."""
+        live = yield from self._live(unit, queue, orders[0].now)
+        return (yield from settle(unit, live, orders, queues=self._directory, sealer=self.sealer))
 
     async def settle(
         self, queue: Queue, settlements: Sequence[Settlement], *, now: int, principal: str
@@ -204,3 +225,8 @@ class DataPlane:
                 break  # a store that cannot write can still be looked at, as it was when it last could
             self._step_done()
         return self._known(queue)
+
+
+def _note_failure(queue: Queue, done: "asyncio.Future[Any]") -> None:
+    if not done.cancelled() and (error := done.exception()) is not None and not isinstance(error, QueueNotFound):
+        log.warning("messages of queue %s are not given back before their leases end: %s", queue.name, error)

@@ -59,6 +59,8 @@ class Joint(msgspec.Struct, gc=False):
     size: int = 0
     in_order: tuple[int, ...] = ()
     """Keys of queues that nobody else may change meanwhile."""
+    undo: Callable[[Any], None] | None = None
+    """Is given the result of an order that was carried out for a caller that has been cancelled."""
 
 
 class Apart(msgspec.Struct, gc=False):
@@ -69,7 +71,7 @@ class Apart(msgspec.Struct, gc=False):
 
 Order = Work | Joint | Apart
 Waiting = tuple[Order, "asyncio.Future[Any]"]
-Result = tuple["asyncio.Future[Any]", object]
+Result = tuple[Waiting, object]
 
 
 LATER = object()
@@ -182,13 +184,23 @@ class Collector:
 
     async def submit(self, order: Order) -> Any:
         """Run an order in the next commit; returns, or raises what it raised, once that is durable."""
+        future = self.enqueue(order)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                _undo(order, future.result())  # it was on the way to the caller
+            raise
+
+    def enqueue(self, order: Order) -> "asyncio.Future[Any]":
+        """Have an order run in the next commit, also while the store closes."""
         future: asyncio.Future[Any] = self._loop.create_future()
         self._pending.append((order, future))
         if not self._busy:
             self._busy = True
             self._idle.clear()
             self._loop.call_soon(self._gather)
-        return await future
+        return future
 
     def _gather(self, seen: int = 0, quiet: int = 0) -> None:
         """Commit once enough callers have come, or nobody has for two turns of the loop.
@@ -207,9 +219,9 @@ class Collector:
 
     def _done(self, batch: list[Waiting], results: Sequence[object]) -> list[Result]:
         """Those orders that have been carried out; the others come with the next commit."""
-        done = [(of[1], result) for of, result in zip(batch, results, strict=False) if result is not LATER]
+        done = [pair for pair in zip(batch, results, strict=False) if pair[1] is not LATER]
         if len(done) < len(batch):
-            later = [of for of, result in zip(batch, results, strict=False) if result is LATER]
+            later = [waiting for waiting, result in zip(batch, results, strict=False) if result is LATER]
             self._pending = later + batch[len(results) :] + self._pending
         return done
 
@@ -219,12 +231,18 @@ class Collector:
         self.metrics.batch_sizes.observe(count)
 
     def _answer(self, results: Sequence[Result]) -> None:
-        for future, result in results:
-            if not future.done():
-                if isinstance(result, BaseException):
-                    future.set_exception(result)
-                else:
-                    future.set_result(result)
+        for (order, future), result in results:
+            if future.done():
+                _undo(order, result)  # its caller was cancelled when it could not be left out any more
+            elif isinstance(result, BaseException):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+
+def _undo(order: Order, result: object) -> None:
+    if isinstance(order, Joint) and order.undo is not None and not isinstance(result, BaseException):
+        order.undo(result)
 
 
 class GroupCommit(Collector):
@@ -251,7 +269,7 @@ class GroupCommit(Collector):
         batch = [waiting for waiting in self._pending if not waiting[1].done()]
         self._pending = []
         if self.failure is not None:
-            self._finish([(future, Unavailable(self.failure)) for _, future in batch])
+            self._finish([(waiting, Unavailable(self.failure)) for waiting in batch])
             return
         results, has_written = self._run(batch)
         if not has_written:
@@ -268,8 +286,8 @@ class GroupCommit(Collector):
             results, has_written = self._engine.commit([order for order, _ in batch], Turn())
         except Exception:
             batch = sorted(batch, key=lambda waiting: rank(waiting[0]))
-            alone = [(future, self._engine.commit_alone(order)) for order, future in batch]
-            return [(future, result) for future, (result, _) in alone], any(written for _, (_, written) in alone)
+            alone = [(waiting, self._engine.commit_alone(waiting[0])) for waiting in batch]
+            return [(waiting, result) for waiting, (result, _) in alone], any(written for _, (_, written) in alone)
         return self._done(batch, results), has_written
 
     def _synced(self, error: Exception | None, results: list[Result], started: float) -> None:
@@ -277,7 +295,7 @@ class GroupCommit(Collector):
         if error is not None:
             self.fail(f"the disk did not take the last write: {error}")
         if self.failure is not None:
-            results = [(future, Unavailable(self.failure)) for future, _ in results]
+            results = [(waiting, Unavailable(self.failure)) for waiting, _ in results]
         self._finish(results)
 
     def _finish(self, results: list[Result]) -> None:
@@ -374,16 +392,16 @@ class ConcurrentCommit(Collector):
 
     async def _run(self, committer: AsyncCommitting, batch: list[Waiting]) -> None:
         started = perf_counter()
-        results: list[Result] = [(future, Unavailable(CLOSING)) for _, future in batch]
+        results: list[Result] = [(waiting, Unavailable(CLOSING)) for waiting in batch]
         try:
             results = self._done(batch, await committer.commit([order for order, _ in batch], Turn()))
         except Exception as error:
             if not isinstance(error, Unavailable):
                 log.debug("orders are carried out one by one", exc_info=True)
                 batch = sorted(batch, key=lambda waiting: rank(waiting[0]))
-                results = [(future, await committer.commit_alone(order)) for order, future in batch]
+                results = [(waiting, await committer.commit_alone(waiting[0])) for waiting in batch]
             else:
-                results = [(future, error) for _, future in batch]
+                results = [(waiting, error) for waiting in batch]
         finally:
             self.metrics.sync_seconds.observe(perf_counter() - started)
             self._observe(len(results))

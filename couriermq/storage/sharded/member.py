@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from couriermq.core.errors import Unavailable
 from couriermq.core.flows import Flows
-from couriermq.core.model import Queue
+from couriermq.core.model import Lease, Queue
 from couriermq.core.receipts import Sealer
 from couriermq.core.sharding import Shard
 from couriermq.core.shards import OUTBOX
@@ -75,6 +75,9 @@ class Engine(Store, Protocol):
 
     async def refresh(self) -> None:
         """Hear now of what other nodes have changed in the control plane."""
+
+    def give_back(self, queue: Queue, leases: Sequence[Lease] | None, *, now: int, principal: str) -> None:
+        """Have leases given back that nobody was told of, as if there had been none."""
 
 
 class Member:

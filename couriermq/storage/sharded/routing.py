@@ -99,21 +99,36 @@ class Routing:
     def open_members(self) -> list[Member]:
         return [member for member in self.members.values() if member.is_open]
 
-    async def on(self, queue: Queue | None, call: Callable[[Engine], Awaitable[T]]) -> T:
-        """Ask the shard where a queue lives, or the home; while the queue moves, wait, but not for long."""
+    async def on(
+        self,
+        queue: Queue | None,
+        call: Callable[[Engine], Awaitable[T]],
+        *,
+        undo: Callable[[Engine, T], None] | None = None,
+    ) -> T:
+        """Ask the shard where a queue lives, or the home; while the queue moves, wait, but not for long.
+
+        `undo` is given the answer that a caller who is cancelled does not get.
+        """
         if self.places.is_plain:
             return await call(self.home)
         deadline = 0.0
         while True:
             try:
-                answer = await call(await self.engine(self.places.of(queue.key) if queue else 0))
+                engine = await self.engine(self.places.of(queue.key) if queue else 0)
+                answer = await call(engine)
             except QueueNotFound:
                 if queue is None:
                     raise
                 deadline = await self.wait_for(queue, deadline)
                 continue
             if self.carrier.is_busy:
-                await self.carrier.settled()
+                try:
+                    await self.carrier.settled()
+                except asyncio.CancelledError:
+                    if undo is not None:
+                        undo(engine, answer)
+                    raise
             return answer
 
     def is_moving(self, queue: Queue) -> bool:

@@ -149,6 +149,7 @@ class ShardedStore(Claims, Stages):
             lambda engine: engine.receive(
                 queue, limit=limit, lease_ms=lease_ms, now=now, principal=principal, group_limit=group_limit
             ),
+            undo=lambda engine, leases: engine.give_back(queue, leases, now=now, principal=principal),
         )
 
     async def settle(

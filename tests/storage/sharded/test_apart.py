@@ -12,6 +12,7 @@ from couriermq.core.errors import QueueNotFound, StageNotFound, Unavailable
 from couriermq.core.model import SECOND, Draft, Queue
 from couriermq.core.sharding import RelocationState
 from couriermq.core.shards import Newest
+from couriermq.storage.sharded.carrier import Carrier
 from couriermq.storage.sharded.moving import begin, tell
 from couriermq.storage.sharded.places import fence_record, place_record, queue_record
 from couriermq.storage.sharded.routing import Routing
@@ -208,3 +209,25 @@ async def test_the_journal_of_a_shard_is_kept_while_a_queue_leaves_it(rig: Rig) 
     await tell(routing(rig), msgspec.structs.replace(relocation, state=RelocationState.DONE))
     await rig.send("far")
     assert await journal.trim_events(before=span.next) == span.next
+
+
+async def test_a_receiver_that_goes_away_while_messages_are_carried_gives_back_what_it_was_leased(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = await rig.send("far")
+    carrying = asyncio.Event()
+
+    async def settled(_: Carrier) -> None:
+        carrying.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Carrier, "is_busy", True)
+    monkeypatch.setattr(Carrier, "settled", settled)
+    receiver = asyncio.create_task(rig.receive("far", lease_ms=600_000))
+    await carrying.wait()
+    monkeypatch.undo()
+    receiver.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await receiver
+    lease = await rig.receive_one("far")
+    assert (lease.message.seq, lease.message.attempts) == (sent.seq, 1)
