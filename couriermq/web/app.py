@@ -219,15 +219,19 @@ class App:
         if self._cors is not None:
             headers += self._cors.marks(dict(scope["headers"]).get(b"origin"))
         body = reply.body
-        if not isinstance(body, bytes):
-            await send_stream(Reply(reply.status, body, headers), scope, receive, send)
-            return
-        if reply.status not in _BODILESS:
-            headers.append((b"content-length", b"%d" % len(body)))
-        if scope["method"] == "HEAD":
-            body = b""
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        try:
+            if not isinstance(body, bytes):
+                await send_stream(Reply(reply.status, body, headers), scope, receive, send)
+                return
+            if reply.status not in _BODILESS:
+                headers.append((b"content-length", b"%d" % len(body)))
+            if scope["method"] == "HEAD":
+                body = b""
+            await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+        except Disconnected:
+            if reply.unsent is not None:
+                await reply.unsent()
 
 
 def _limit_of(route: Route, body_limit: int) -> int:

@@ -23,7 +23,7 @@ WATCH_AFTER_SECONDS = 0.05
 
 
 class Disconnected(Exception):
-    """The client went away."""
+    """The client went away; our own protocol raises it when an answer is sent to a client that has left."""
 
 
 async def watched(answer: Awaitable[T], receive: Receive, *, half_closed_is_gone: bool) -> T:
@@ -62,7 +62,7 @@ async def watched(answer: Awaitable[T], receive: Receive, *, half_closed_is_gone
 
 
 async def send_stream(reply: Reply, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send a body as it comes into being; a client that leaves ends it."""
+    """Send a body as it comes into being; raises Disconnected when the client leaves."""
     body = reply.body
     assert not isinstance(body, bytes)
 
@@ -70,12 +70,10 @@ async def send_stream(reply: Reply, scope: Scope, receive: Receive, send: Send) 
         async for chunk in body:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
-    await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
     try:
+        await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
         if scope["method"] != "HEAD":
             await watched(pump(), receive, half_closed_is_gone=False)
-    except Disconnected:
-        return
     finally:
         if (close := getattr(body, "aclose", None)) is not None:
             await close()

@@ -28,7 +28,7 @@ NO_STORE: Header = (b"cache-control", b"no-store")
 class Reply:
     """An HTTP answer. `body` is bytes, or an async iterator of bytes for a stream."""
 
-    __slots__ = ("body", "headers", "status")
+    __slots__ = ("body", "headers", "status", "unsent")
 
     def __init__(
         self, status: int, body: bytes | AsyncIterator[bytes] = b"", headers: Sequence[Header] = (JSON_TYPE,)
@@ -36,6 +36,8 @@ class Reply:
         self.status = status
         self.body = body
         self.headers = headers
+        self.unsent: Callable[[], Awaitable[None]] | None = None
+        """What is done when the client has left before any of the answer could be written; a stream has none."""
 
 
 class Call:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from couriermq.web.asgi import HALF_CLOSED, OVERLOADED, TIMED_OUT, Event, Scope
+from couriermq.web.asgi import HALF_CLOSED, OVERLOADED, TIMED_OUT, Disconnected, Event, Scope
 from couriermq.web.budget import LARGE_BYTES
 from couriermq.web.call import Header
 
@@ -197,8 +197,10 @@ class Exchange:
     async def send(self, event: Event) -> None:
         if self._connection.writing_paused:
             await self._connection.drained()
-        if self.gone or self.complete:
+        if self.complete:
             return
+        if self.gone:
+            raise Disconnected
         if event["type"] == "http.response.start":
             self._head = self._make_head(event["status"], event["headers"])
             return

@@ -10,6 +10,7 @@ from couriermq.dialects.anypoint.asking import NOTHING, choice, number, reply
 from couriermq.dialects.anypoint.errors import sentence
 from couriermq.web.call import Call, Reply
 from couriermq.web.errors import MalformedRequest, MethodNotAllowed
+from couriermq.web.handing_out import handing_out
 
 VISIBILITIES = (wire.FULL, wire.NONE, wire.CONDITIONAL)
 PATCH_SECONDS = limits.PATCH_LOCK_MS // SECOND
@@ -26,7 +27,9 @@ async def consume(call: Call) -> Reply:
         wait_ms=number(call, "pollingTime", limits.POLLING_DEFAULT_MS, 0, limits.POLLING_MS),
         group_limit=limits.GROUP_IN_FLIGHT,
     )
-    return Reply(200, wire.write_leases(leases, visibility)) if leases else NOTHING
+    if not leases:
+        return NOTHING
+    return handing_out(call, queue, leases, Reply(200, wire.write_leases(leases, visibility)))
 
 
 async def refuse_head(call: Call) -> Reply:

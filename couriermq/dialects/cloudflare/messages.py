@@ -14,6 +14,7 @@ from couriermq.dialects.cloudflare.wire import settle as settle_wire
 from couriermq.dialects.cloudflare.wire.consumers import HTTP_PULL, consumer_of
 from couriermq.dialects.cloudflare.wire.envelope import ok
 from couriermq.web.call import Call, Reply
+from couriermq.web.handing_out import handing_out
 
 WAITING = Filter(states=(State.READY, State.DELAYED))
 
@@ -55,7 +56,8 @@ async def pull(call: Call) -> Reply:
         queue, principal=call.principal.id, limit=limit or batch_size, lease_ms=lease_ms
     )
     counters = await counters_beside(call, queue)
-    return ok(pull_wire.write_pull(leases, counters, json_plain=_json_plain(call)))
+    answer = ok(pull_wire.write_pull(leases, counters, json_plain=_json_plain(call)))
+    return handing_out(call, queue, leases, answer)
 
 
 def _pullable(queue: Queue) -> int:

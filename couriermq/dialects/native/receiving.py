@@ -13,6 +13,7 @@ from couriermq.dialects.native.wire import messages
 from couriermq.dialects.native.wire import settlements as wire
 from couriermq.dialects.native.wire.reading import read, read_optional
 from couriermq.web.call import Call, Handler, Reply
+from couriermq.web.handing_out import handing_out
 
 
 async def receive_messages(call: Call) -> Reply:
@@ -26,7 +27,7 @@ async def receive_messages(call: Call) -> Reply:
         wait_ms=order.wait_ms,
         group_limit=order.group_limit,
     )
-    return ok(messages.write_leases(leases, names_of_queues(call), call.numbers))
+    return handing_out(call, queue, leases, ok(messages.write_leases(leases, names_of_queues(call), call.numbers)))
 
 
 async def ack_messages(call: Call) -> Reply:
