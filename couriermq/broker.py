@@ -36,6 +36,7 @@ from couriermq.core.model import (
     Settlement,
 )
 from couriermq.core.publications import Route, published_event, published_outcome
+from couriermq.core.removal import Removable, Removal
 from couriermq.core.routing import Document, matches
 from couriermq.core.shards import Newest
 from couriermq.naming import WebhookIds
@@ -383,21 +384,23 @@ class Broker:
 
         return await in_steps(step, told=told)
 
-    async def remove(self, queue: Queue, seqs: Sequence[int], *, principal: str) -> list[int]:
-        """Remove chosen messages, whatever their state; returns the seqs that were there."""
+    async def remove(
+        self, queue: Queue, seqs: Sequence[int], *, which: Removable = Removable.ANY, principal: str
+    ) -> Removal:
+        """Remove chosen messages, all that are there or only those that nobody holds."""
         return await self._store.remove(
-            queue, seqs=seqs, kind=EventKind.PURGED, now=self._clock.now(), principal=principal
+            queue, seqs=seqs, which=which, kind=EventKind.PURGED, now=self._clock.now(), principal=principal
         )
 
     async def cancel(self, queue: Queue, message_id: str, *, principal: str) -> Message:
-        """Take a message back before anybody has received it; raises MessageNotFound, or Invalid while leased."""
-        message = await self.read_message(queue, message_id)
-        if message.attempts:
-            raise Invalid("the message has been received; only one that waits untouched can be cancelled", field="id")
-        removed = await self._store.remove(
-            queue, seqs=[message.seq], kind=EventKind.CANCELLED, now=self._clock.now(), principal=principal
+        """Take a message back before anybody has received it; raises MessageNotFound, or Invalid once it was."""
+        message, which = await self.read_message(queue, message_id), Removable.UNTOUCHED
+        removal = await self._store.remove(
+            queue, seqs=[message.seq], which=which, kind=EventKind.CANCELLED, now=self._clock.now(), principal=principal
         )
-        if not removed:
+        if removal.kept:
+            raise Invalid("the message has been received; only one that waits untouched can be cancelled", field="id")
+        if not removal.gone:
             raise MessageNotFound(message_id)
         return message
 

@@ -240,7 +240,7 @@ class Operations:
         by, target = operation.principal, self._target(tenant, operation)
         match operation.verb:
             case Verb.REMOVE:
-                return len(await self._broker.remove(queue, seqs, principal=by))
+                return len((await self._broker.remove(queue, seqs, principal=by)).gone)
             case Verb.REDRIVE:
                 return await self._broker.redrive(queue, seqs=seqs, target=target, principal=by)
             case Verb.MOVE:

@@ -34,6 +34,7 @@ from couriermq.core.model import (
     Settlement,
     Slice,
 )
+from couriermq.core.removal import Removable, Removal
 from couriermq.core.sharding import Relocation, Shard, ShardFigures
 from couriermq.core.shards import Newest
 
@@ -245,8 +246,10 @@ class Store(Protocol):
     async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
         """The oldest live message of that id; raises MessageNotFound."""
 
-    async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
-        """Remove messages whatever their state (event `kind`: purged, cancelled); returns the seqs that were there."""
+    async def remove(
+        self, queue: Queue, *, seqs: Sequence[int], which: Removable, kind: str, now: int, principal: str
+    ) -> Removal:
+        """Remove those of the messages that may go in the state in which they are (event `kind`: purged, cancelled)."""
 
     async def purge(
         self, queue: Queue, *, upto: Newest, after: str | None, limit: int, now: int, principal: str

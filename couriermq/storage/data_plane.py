@@ -23,6 +23,7 @@ from couriermq.core.lifecycle.settle import Outcome, settle
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Lease, Message, Page, Queue, Release, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
+from couriermq.core.removal import Removable, Removal
 from couriermq.core.shards import Newest
 from couriermq.storage.base import Directory, Filter, Moved, Parcel
 from couriermq.storage.group_commit import ACK, LATER, RECEIVE, SENDS, Collector, Joint, Work
@@ -146,10 +147,12 @@ class DataPlane:
         message: Message = await self._look(decide)
         return message
 
-    async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
-        decide = partial(remove_chosen, seqs=seqs, kind=kind, now=now, principal=principal)
-        gone: list[int] = await self._on(queue, now, decide)
-        return gone
+    async def remove(
+        self, queue: Queue, *, seqs: Sequence[int], which: Removable, kind: str, now: int, principal: str
+    ) -> Removal:
+        decide = partial(remove_chosen, seqs=seqs, which=which, kind=kind, now=now, principal=principal)
+        removal: Removal = await self._on(queue, now, decide)
+        return removal
 
     async def purge(
         self, queue: Queue, *, upto: Newest, after: str | None, limit: int, now: int, principal: str

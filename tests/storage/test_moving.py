@@ -6,7 +6,7 @@ import pytest
 
 from couriermq.core.errors import BatchTooLarge, Invalid, LeaseLost, MessageNotFound
 from couriermq.core.events import EventKind
-from couriermq.core.model import Draft, Kind, LateAck, Message, State
+from couriermq.core.model import Draft, Kind, LateAck, Lease, Message, Queue, State
 from couriermq.core.shards import Newest
 from tests.support.engines import WHO, Rig
 
@@ -84,7 +84,7 @@ async def test_chosen_messages_are_removed_whatever_their_state(rig: Rig) -> Non
     elsewhere = await rig.send("bills")
     await rig.receive_one("orders")
     chosen = [sent[0].seq, sent[2].seq, sent[0].seq, elsewhere.seq, 10**6, 0, -1, 2**63, 2**70]
-    assert await rig.broker.remove(rig.queue("orders"), chosen, principal=WHO) == [sent[0].seq, sent[2].seq]
+    assert await rig.remove("orders", chosen) == [sent[0].seq, sent[2].seq]
     assert await ids(rig, "orders") == ["b"]
     assert (await rig.counters("bills")).total_count == 1
 
@@ -113,6 +113,25 @@ async def test_a_message_that_was_received_cannot_be_cancelled(rig: Rig) -> None
     with pytest.raises(Invalid):
         await rig.broker.cancel(rig.queue("orders"), "order-1", principal=WHO)
     assert await ids(rig, "orders") == ["order-1"]
+
+
+async def test_a_message_that_is_received_while_it_is_being_cancelled_stays_with_its_receiver(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.create("orders")
+    await rig.send("orders", id="order-1")
+    leases: list[Lease] = []
+    read_message = rig.store.read_message
+
+    async def read_before_a_receiver(queue: Queue, **order: Any) -> Message:
+        message = await read_message(queue, **order)
+        leases.append(await rig.receive_one("orders"))
+        return message
+
+    monkeypatch.setattr(rig.store, "read_message", read_before_a_receiver)
+    with pytest.raises(Invalid):
+        await rig.cancel("orders", "order-1")
+    assert (await rig.ack("orders", leases[0])).id == "order-1"
 
 
 # -- move -----------------------------------------------------------------------------------------------------

@@ -240,7 +240,7 @@ class Rig:
         return await self.broker.purge(self.queue(name), principal=WHO)
 
     async def remove(self, name: str, seqs: Sequence[int]) -> list[int]:
-        return await self.broker.remove(self.queue(name), seqs, principal=WHO)
+        return (await self.broker.remove(self.queue(name), seqs, principal=WHO)).gone
 
     async def cancel(self, name: str, message_id: str) -> Message:
         return await self.broker.cancel(self.queue(name), message_id, principal=WHO)

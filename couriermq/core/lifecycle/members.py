@@ -129,7 +129,12 @@ def queue_of(member: Member) -> int:
 
 
 def state_of(member: Member) -> int:
-    return member.state if isinstance(member, Single) else member[0].state
+    return row_of(member).state
+
+
+def row_of(member: Member) -> Pack | Single:
+    """The row that has its state and its attempts."""
+    return member if isinstance(member, Single) else member[0]
 
 
 def _first(pair: Placed) -> tuple[int, int]:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from couriermq.core.events import EventKind
 from couriermq.core.lifecycle.cursor import Moved
 from couriermq.core.lifecycle.fifo import refresh_group
-from couriermq.core.lifecycle.members import entrance_of, extract_each, find_each
+from couriermq.core.lifecycle.members import Member, entrance_of, extract_each, find_each, row_of, seq_of
 from couriermq.core.lifecycle.move import page
 from couriermq.core.lifecycle.needs import Deciding
 from couriermq.core.lifecycle.rows import Single
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Json, Kind, Queue, State
+from couriermq.core.removal import Removable, Removal
 from couriermq.core.shards import Newest
 
 
@@ -33,14 +34,25 @@ def remove(
 
 
 def remove_chosen(
-    unit: Unit, queue: Queue, seqs: Sequence[int], *, kind: str, now: int, principal: str
-) -> Deciding[list[int]]:
-    """Remove named messages; returns the seqs that were there."""
-    members = yield from find_each(unit, queue.key, seqs)
-    singles = yield from extract_each(unit, members)
+    unit: Unit,
+    queue: Queue,
+    seqs: Sequence[int],
+    *,
+    which: Removable = Removable.ANY,
+    kind: str,
+    now: int,
+    principal: str,
+) -> Deciding[Removal]:
+    """Remove named messages, of those that are there the ones that may go."""
+    gone: list[Member] = []
+    kept: list[Member] = []
+    for member in (yield from find_each(unit, queue.key, seqs)):
+        row = row_of(member)
+        (gone if which.allows(row.state, row.attempts) else kept).append(member)
+    singles = yield from extract_each(unit, gone)
     for single in singles:
         yield from remove(unit, queue, single, kind=kind, at=now, principal=principal)
-    return [single.seq for single in singles]
+    return Removal([single.seq for single in singles], [seq_of(member) for member in kept])
 
 
 def purge(

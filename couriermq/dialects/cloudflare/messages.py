@@ -119,9 +119,10 @@ async def purge(call: Call) -> Reply:
     sealer = call.services.sealer
     places = {ref: sealer.read_ref(ref) for ref in refs}
     seqs = {ref: place[1] for ref, place in places.items() if place is not None and place[0] == queue.key}
-    removed = set(
-        await call.services.broker.remove(queue, list(seqs.values()), principal=call.principal.id) if seqs else ()
-    )
+    removed: set[int] = set()
+    if seqs:
+        removal = await call.services.broker.remove(queue, list(seqs.values()), principal=call.principal.id)
+        removed.update(removal.gone)
     return ok(
         settle_wire.write_purge(
             unknown=[ref for ref in places if ref not in seqs],

@@ -3,7 +3,8 @@
 from couriermq.clock import mint_id
 from couriermq.core.errors import Invalid, MessageNotFound
 from couriermq.core.events import Event
-from couriermq.core.model import Attributes, Json, Listener, Message, Queue, State
+from couriermq.core.model import Attributes, Json, Listener, Message, Queue
+from couriermq.core.removal import Removable, Removal
 from couriermq.core.routing import Document, matches
 from couriermq.dialects.discue import deleted, names, rights, schemas
 from couriermq.dialects.discue.access import queue_for, queues_of
@@ -71,18 +72,17 @@ class OneMessage:
         has got cannot be read any more."""
         queue, asked = queue_for(call, rights.CHANGE_MESSAGES), call.params["message_id"]
         message = await _find(call, queue, asked)
-        if message is None:
+        removal = None if message is None else await _remove(call, queue, message, Removable.UNLEASED)
+        if removal is not None and removal.kept:
+            raise Held(asked)
+        if removal is None or not removal.gone:
             await self._sent_event(call, queue, asked)
             await deleted.remember(call, queue, asked)
-        elif message.state is State.LEASED:
-            raise Held(message.id)
-        else:
-            await _remove(call, queue, message)
         catalog = call.services.catalog
         for listener in catalog.listeners_of(queue):
             for place in (catalog.outbox(listener), catalog.dead_letters(listener)):
                 if (copy := await _find(call, place, asked)) is not None:
-                    await _remove(call, place, copy)
+                    await _remove(call, place, copy, Removable.ANY)
         await names.forget_message(call, queue, asked)
         return _answered(call, queue, asked, None)
 
@@ -169,8 +169,8 @@ async def _find(call: Call, queue: Queue, message_id: str) -> Message | None:
         return None
 
 
-async def _remove(call: Call, queue: Queue, message: Message) -> None:
-    await call.services.broker.remove(queue, [message.seq], principal=call.principal.id)
+async def _remove(call: Call, queue: Queue, message: Message, which: Removable) -> Removal:
+    return await call.services.broker.remove(queue, [message.seq], which=which, principal=call.principal.id)
 
 
 # -- writing --------------------------------------------------------------------------------------------------

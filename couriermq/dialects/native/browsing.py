@@ -138,8 +138,10 @@ async def remove_messages(call: Call) -> Reply:
     queue = queue_for(call, Action.MANAGE)
     chosen = wire.check_seqs(read(wire.REMOVE, call.body).seqs)
     shown = {seq: one for one in chosen if (seq := call.numbers.true_seq(one)) is not None}
-    removed = await call.services.broker.remove(queue, list(shown), principal=call.principal.id) if shown else ()
-    return ok(wire.Removed([shown[seq] for seq in removed]))
+    if not shown:
+        return ok(wire.Removed([]))
+    removal = await call.services.broker.remove(queue, list(shown), principal=call.principal.id)
+    return ok(wire.Removed([shown[seq] for seq in removal.gone]))
 
 
 async def move_messages(call: Call) -> Reply:

@@ -13,6 +13,7 @@ from couriermq.core.incarnations import Identity, Stamp, combined
 from couriermq.core.jumps import Jump
 from couriermq.core.model import Counters, Lease, Message, Page, Queue, Sent, Settled, Settlement
 from couriermq.core.receipts import Sealer
+from couriermq.core.removal import Removable, Removal
 from couriermq.core.shards import Newest, first_of, shard_of
 from couriermq.storage.base import Directory, Filter, Moved, Parcel, ShardLog, Signals, Span, Staged, StoredRecord
 from couriermq.storage.metrics import Metrics
@@ -167,9 +168,11 @@ class ShardedStore(Claims, Stages):
     async def read_message(self, queue: Queue, *, message_id: str, now: int) -> Message:
         return await self.routing.on(queue, lambda engine: engine.read_message(queue, message_id=message_id, now=now))
 
-    async def remove(self, queue: Queue, *, seqs: Sequence[int], kind: str, now: int, principal: str) -> list[int]:
+    async def remove(
+        self, queue: Queue, *, seqs: Sequence[int], which: Removable, kind: str, now: int, principal: str
+    ) -> Removal:
         return await self.routing.on(
-            queue, lambda engine: engine.remove(queue, seqs=seqs, kind=kind, now=now, principal=principal)
+            queue, lambda engine: engine.remove(queue, seqs=seqs, which=which, kind=kind, now=now, principal=principal)
         )
 
     async def purge(

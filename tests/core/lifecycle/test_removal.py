@@ -13,6 +13,7 @@ from couriermq.core.lifecycle.purge import purge, remove_chosen, sweep
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.limits import RESPONSE_BYTES
 from couriermq.core.model import UNENDING, Claim, Draft, Job, Publication, Queue, Release
+from couriermq.core.removal import Removable, Removal
 from couriermq.core.shards import Newest
 from tests.support.memory import NOW, Memory, plain
 
@@ -87,8 +88,20 @@ class TestPurge:
         chosen = remove_chosen(
             memory.unit, memory.queue, [3, 1, 2**80, -1], kind=EventKind.CANCELLED, now=NOW, principal="root"
         )
-        assert memory.decide(chosen) == [3, 1]
+        assert memory.decide(chosen) == Removal([3, 1], [])
         assert memory.figures() == (1, 0, 0, 2)
+
+    @pytest.mark.parametrize(("which", "gone", "kept"), [("unleased", [2, 3], [1]), ("untouched", [3], [2, 1])])
+    def test_a_message_in_a_state_that_is_not_allowed_stays(self, which: str, gone: list[int], kept: list[int]) -> None:
+        memory = Memory()
+        memory.send(*plain(3))
+        memory.settle(Release(memory.receive(2)[1].receipt, 0))
+        step = remove_chosen(
+            memory.unit, memory.queue, [2, 1, 3, 77], which=Removable(which), kind="cancelled", now=NOW, principal="me"
+        )
+        removal = memory.decide(step)
+        assert (sorted(removal.gone), removal.kept) == (gone, kept)
+        assert memory.figures() == (2 - len(gone), 0, 1, 2 * (3 - len(gone)))
 
     def test_a_sweep_says_when_nothing_is_left(self) -> None:
         memory = Memory()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from couriermq.core.model import DAY
+from couriermq.core.model import DAY, Lease, Message, Queue
 from tests.support.discue import LIVE, Organization, discue_organization, refused
 from tests.support.eventually import eventually
 from tests.support.receiver import answer, receiving
@@ -239,6 +239,25 @@ async def test_a_message_in_the_hands_of_a_receiver_is_locked(org: Organization)
     message_id = await org.add(queue_id)
     await org.app.post("/courier/v1/tenants/default/queues/orders/receive", {"limit": 1})
     assert "holds it" in refused(await org.call("DELETE", f"/queues/{queue_id}/messages/{message_id}"), 423)
+
+
+async def test_a_message_that_is_received_while_it_is_being_deleted_is_locked(
+    org: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue_id = await org.queue()
+    message_id = await org.add(queue_id)
+    queue, broker = org.app.services.catalog.queue("default", "orders"), org.app.services.broker
+    leases: list[Lease] = []
+    read_message = broker.read_message
+
+    async def read_before_a_receiver(queue: Queue, message_id: str) -> Message:
+        message = await read_message(queue, message_id)
+        leases.extend(await broker.receive(queue, principal="test"))
+        return message
+
+    monkeypatch.setattr(broker, "read_message", read_before_a_receiver)
+    assert "holds it" in refused(await org.call("DELETE", f"/queues/{queue_id}/messages/{message_id}"), 423)
+    assert (await broker.ack(queue, leases[0].receipt, principal="test")).id == message_id
 
 
 async def test_pages_of_messages_go_on_from_queue_to_queue(org: Organization) -> None:
