@@ -48,7 +48,7 @@ CHUNK = 1_000
 log = logging.getLogger(__name__)
 
 
-class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+class Subscription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The document of a record."""
 
     name: str
@@ -56,10 +56,17 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     source: dict[str, Any]
     queue_id: str
     events: list[str]
+    enabled_at: int | None = None
+    """When it was last switched on; None for one that has been on since it was made, or never."""
 
 
 def subscription_of(record: Record) -> Subscription:
     return msgspec.convert(record.document, Subscription)
+
+
+def _since(record: Record, subscription: Subscription) -> int:
+    """From when on events are for a subscription that is on."""
+    return record.created_at if subscription.enabled_at is None else subscription.enabled_at
 
 
 class EventFeed:
@@ -76,8 +83,8 @@ class EventFeed:
         self._places: Places = {}
         """The next offset of each lane; empty until the feed has found its place."""
         self._saved_at = 0
-        self._begun: set[str] = set()
-        """Subscriptions whose beginning was read: what follows in the same millisecond is theirs."""
+        self._begun: dict[str, int] = {}
+        """When subscriptions were last changed, as far as was read: what follows in the same millisecond is theirs."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -119,10 +126,10 @@ class EventFeed:
                 await self._cursors.delete(CURSOR)
 
     async def _find_place(self, subscribed: Sequence[tuple[Record, Subscription]]) -> None:
-        """Go on after the cursor of each lane; without one, begin with the oldest subscription."""
+        """Go on after the cursor of each lane; without one, begin where the first subscription was switched on."""
         spans = await self._broker.spans()
         kept = {lane_of(cursor.offset): cursor.offset for cursor in self._cursors.all() if cursor.name == CURSOR}
-        since = min(record.created_at for record, _ in subscribed)
+        since = min(_since(record, subscription) for record, subscription in subscribed)
         if spans.keys() - self._places.keys():
             begins = await self._broker.offsets_at(since)
             found = {lane: max(kept.get(lane, begins[lane]), span.oldest) for lane, span in spans.items()}
@@ -137,11 +144,10 @@ class EventFeed:
         targets = {subscription.queue_id for _, subscription in subscribed}
         by_queue: dict[str, list[Draft]] = {}
         for entry in entries:
-            if entry.event.kind == EventKind.RECORD_ADDED:
-                self._begun.add((entry.event.detail or {}).get("id", ""))
+            self._note_beginning(entry.event)
             name = _name(entry.event, targets)
             for record, subscription in subscribed if name else ():
-                if name in subscription.events and self._is_for(entry.event, record):
+                if name in subscription.events and self._is_for(entry.event, record, _since(record, subscription)):
                     draft = self._draft(entry, name, record)
                     by_queue.setdefault(subscription.queue_id, []).append(draft)
         for queue_id, drafts in by_queue.items():
@@ -167,8 +173,17 @@ class EventFeed:
             if refusals:
                 _log_lost(queue, len(refusals), refusals[0])
 
-    def _is_for(self, event: Event, record: Record) -> bool:
-        later = event.at > record.created_at or (event.at == record.created_at and record.id in self._begun)
+    def _note_beginning(self, event: Event) -> None:
+        detail = event.detail or {}
+        if detail.get("kind") != RECORD:
+            return
+        if event.kind in (EventKind.RECORD_ADDED, EventKind.RECORD_CHANGED):
+            self._begun[detail["id"]] = event.at
+        elif event.kind == EventKind.RECORD_DELETED:
+            self._begun.pop(detail["id"], None)
+
+    def _is_for(self, event: Event, record: Record, since: int) -> bool:
+        later = event.at > since or (event.at == since and self._begun.get(record.id) == since)
         return later and event.tenant == record.tenant
 
     def _draft(self, entry: Entry, name: str, record: Record) -> Draft:

@@ -60,7 +60,7 @@ async def edit_subscription(call: Call) -> Reply:
     def change(document: Json) -> Json:
         old = msgspec.convert(document, wire.Subscription)
         _may_manage(call, record.tenant, old)
-        subscription = wire.read_change(call.body, old)
+        subscription = wire.read_change(call.body, old, now=call.services.clock.now())
         if subscription.queue_id != old.queue_id:
             subscription = _led(call, record.tenant, subscription)
         if subscription.enabled and subscription != old:

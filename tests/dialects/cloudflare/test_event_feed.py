@@ -13,7 +13,7 @@ from couriermq.core.errors import Unavailable
 from couriermq.core.hex_ids import hex_of
 from couriermq.core.model import Action
 from couriermq.core.quotas import Quotas
-from couriermq.subscriptions import CURSOR
+from couriermq.subscriptions import CURSOR, RECORD
 from tests.support.cloudflare import Account, Queue, cloudflare_account, refused
 from tests.support.eventually import eventually
 
@@ -135,18 +135,55 @@ async def test_a_subscription_that_is_switched_off_gets_nothing_and_holds_back_n
     made = await subscribe(events, "queue.created")
     await account.queue("first", pull=False)
     await arrived(events, 1)
-    cursors = account.app.services.cursors
-    await eventually(lambda: [one.name for one in cursors.all()] == [CURSOR])
+    await eventually(lambda: [one.name for one in account.app.services.cursors.all()] == [CURSOR])
     await account.result("PATCH", f"{SUBSCRIPTIONS}/{made['id']}", {"enabled": False})
-
-    def is_let_go() -> bool:
-        account.clock.advance(ms=1_000)
-        return cursors.all() == []
-
-    await eventually(is_let_go)
+    await let_go(account)
     await account.queue("second", pull=False)
     account.clock.advance(ms=5_000)
     assert len(await arrived(events, 1)) == 1
+
+
+async def let_go(account: Account) -> None:
+    """Wait until the feed has found that nobody wants events."""
+
+    def is_let_go() -> bool:
+        account.clock.advance(ms=1_000)
+        return account.app.services.cursors.all() == []
+
+    await eventually(is_let_go)
+
+
+async def test_a_subscription_that_is_switched_on_again_gets_what_happens_from_then_on(
+    events: Queue, account: Account
+) -> None:
+    made = await subscribe(events, "queue.created")
+    await account.queue("first", pull=False)
+    await arrived(events, 1)
+    await account.result("PATCH", f"{SUBSCRIPTIONS}/{made['id']}", {"enabled": False})
+    await let_go(account)
+    await account.queue("second", pull=False)  # in the same millisecond as the change
+    await account.result("PATCH", f"{SUBSCRIPTIONS}/{made['id']}", {"enabled": True})
+    await account.queue("third", pull=False)
+    await account.result("PATCH", f"{SUBSCRIPTIONS}/{made['id']}", {"name": "t", "enabled": True})
+    account.clock.advance(ms=1_000)
+    await account.queue("fourth", pull=False)
+    names = [json.loads(one["body"])["payload"]["name"] for one in await arrived(events, 3)]
+    assert names == ["first", "third", "fourth"]
+
+
+async def test_a_subscription_of_before_its_document_said_since_when_it_is_on_gets_all_since_it_was_made(
+    events: Queue, account: Account
+) -> None:
+    document = {
+        "name": "s",
+        "enabled": True,
+        "source": {"type": "queues"},
+        "queue_id": account.app.services.catalog.queue("default", "events").id,
+        "events": ["queue.created"],
+    }
+    await account.app.services.catalog.put_record(RECORD, "default", document, principal="test")
+    await account.queue("first", pull=False)
+    assert [json.loads(one["body"])["payload"]["name"] for one in await arrived(events, 1)] == ["first"]
 
 
 async def test_events_go_on_after_a_restart(tmp_path: Path) -> None:

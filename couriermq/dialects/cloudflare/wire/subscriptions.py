@@ -96,7 +96,7 @@ def read_new(body: bytes) -> Subscription:
     )
 
 
-def read_change(body: bytes, old: Subscription) -> Subscription:
+def read_change(body: bytes, old: Subscription, *, now: int) -> Subscription:
     """The subscription with what the caller gave in place of what it was; a source is for life."""
     order = _read(body)
     if order.source is not None and order.source != old.source:
@@ -112,6 +112,7 @@ def read_change(body: bytes, old: Subscription) -> Subscription:
             source=old.source,
             queue_id=order.destination.queue_id if order.destination else old.queue_id,
             events=order.events or old.events,
+            enabled_at=old.enabled_at if old.enabled or not order.enabled else now,
         )
     )
 
