@@ -7,6 +7,7 @@ import msgspec
 
 from couriermq.catalog.queues import Queues
 from couriermq.core import limits
+from couriermq.core.consumers import dead_letters_of
 from couriermq.core.errors import Invalid
 from couriermq.core.events import EventKind
 from couriermq.core.model import Kind, LateAck, Listener, ListenerSettings, Queue, QueueSettings
@@ -25,14 +26,10 @@ class Listeners(Queues):
         url: str,
         *,
         settings: ListenerSettings | None = None,
-        dead_letter_queue: str | None = None,
         principal: str,
         **facts: Any,
     ) -> Listener:
-        """A listener with the two queues that it needs; `facts` are further fields of Listener.
-
-        Messages whose schedule is used up go to `dead_letter_queue`, the id of a queue, or to the listener's own.
-        """
+        """A listener with the two queues that it needs; `facts` are further fields of Listener."""
         settings = settings or ListenerSettings()
         self._check_listener(settings)
         async with self._writing:
@@ -43,12 +40,13 @@ class Listeners(Queues):
             self._check_quota(queue.tenant, "max_listeners", self.listener_count(queue.tenant))
             listener_id, now = self._mint_id(queue.tenant), self._clock.now()
             dead = await self._new_queue(queue.tenant, f"~{listener_id}/dead", owner=listener_id)
+            target = dead_letters_of(queue, facts.get("annotations", {}), dead.id)
             outbox = await self._new_queue(
                 queue.tenant,
                 f"~{listener_id}",
                 owner=listener_id,
                 kind=Kind.FIFO if settings.ordered else Kind.STANDARD,
-                settings=_outbox_settings(QueueSettings(dead_letter_queue=dead_letter_queue or dead.id), settings),
+                settings=_outbox_settings(QueueSettings(dead_letter_queue=target), settings),
             )
             listener = Listener(
                 id=listener_id,
@@ -70,14 +68,12 @@ class Listeners(Queues):
         listener: Listener,
         change: Callable[[Listener], Mapping[str, Any]] | None = None,
         *,
-        dead_letter_queue: str | None = None,
         principal: str,
         **changes: Any,
     ) -> Listener:
         """Change name, url, liveness_url, state, reason, secrets, settings or annotations.
 
-        `change` makes the changes from the listener as it stands when it is this change's turn, or raises. Messages
-        whose schedule is used up go to `dead_letter_queue`, the id of a queue; None leaves that as it is.
+        `change` makes the changes from the listener as it stands when it is this change's turn, or raises.
         """
         async with self._writing:
             queue = self.queue_by_id(listener.tenant, listener.queue_id)
@@ -90,10 +86,7 @@ class Listeners(Queues):
             if changed.settings.ordered != listener.settings.ordered:
                 raise Invalid("whether deliveries are ordered is decided when a listener is made", field="ordered")
             outbox = self.outbox(listener)
-            settings = _outbox_settings(outbox.settings, changed.settings)
-            if dead_letter_queue is not None:
-                settings = msgspec.structs.replace(settings, dead_letter_queue=dead_letter_queue)
-            outbox = msgspec.structs.replace(outbox, settings=settings)
+            outbox = msgspec.structs.replace(outbox, settings=_outbox_settings(outbox.settings, changed.settings))
             return await self._put(changed, EventKind.LISTENER_CHANGED, principal, outbox)
 
     async def delete_listener(self, listener: Listener, *, principal: str) -> None:

@@ -7,6 +7,7 @@ import msgspec
 
 from couriermq.catalog.shelf import Shelf, changed
 from couriermq.core import limits
+from couriermq.core.consumers import dead_letters_of
 from couriermq.core.errors import AlreadyExists, DeadLetterCycle, InUse, QueueNotFound
 from couriermq.core.events import EventKind
 from couriermq.core.model import Json, Kind, Queue, QueueSettings
@@ -81,7 +82,18 @@ class Queues(Shelf):
                 changed_at=self._clock.now(),
             )
             self._check_queue(wanted)
-            return await self._put(wanted, EventKind.QUEUE_CHANGED, principal)
+            return await self._put(wanted, EventKind.QUEUE_CHANGED, principal, *self._redirected_outboxes(wanted))
+
+    def _redirected_outboxes(self, queue: Queue) -> list[Queue]:
+        """The outboxes of the queue's consumer whose dead letters go elsewhere with the queue's from now on."""
+        found = []
+        for listener in self.listeners_of(queue):
+            outbox = self.outbox(listener)
+            target = dead_letters_of(queue, listener.annotations, listener.dead_letters_id)
+            if outbox.settings.dead_letter_queue != target:
+                settings = msgspec.structs.replace(outbox.settings, dead_letter_queue=target)
+                found.append(msgspec.structs.replace(outbox, settings=settings))
+        return found
 
     async def delete_queue(self, queue: Queue, *, principal: str) -> None:
         """Remove a queue, its bindings and, with time, its messages; raises InUse while it takes dead letters."""

@@ -46,6 +46,13 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     changed_at: int = 0
 
 
+def dead_letters_of(queue: Queue, listener_annotations: dict[str, Json], own_id: str) -> str:
+    """The id of the queue for messages that a listener gives up: a consumer's go where its queue's dead letters go, if
+    they go anywhere; those of other listeners go to the listener's own."""
+    follows = ANNOTATION in listener_annotations
+    return (queue.settings.dead_letter_queue if follows else None) or own_id
+
+
 def consumer_of(queue: Queue) -> Consumer | None:
     return consumer_in(queue.annotations)
 

@@ -23,10 +23,8 @@ async def match_listeners(call: Call, queue: Queue, urls: tuple[str, ...]) -> No
     present = _listeners(call, queue)
     kept = {one.url for one in present if one.url in urls and one.annotations[ANNOTATION] == owner}
     for listener in present:
-        with contextlib.suppress(ListenerNotFound, QueueNotFound):  # another call has deleted it
-            if listener.url in kept:
-                await _lead_dead_letters(call, queue, listener)
-            else:
+        if listener.url not in kept:
+            with contextlib.suppress(ListenerNotFound, QueueNotFound):  # another call has deleted it
                 await call.services.catalog.delete_listener(listener, principal=call.principal.id)
     for url in urls:
         if url not in kept:
@@ -37,14 +35,6 @@ def _listeners(call: Call, queue: Queue) -> list[Listener]:
     return [one for one in call.services.catalog.listeners_of(queue) if ANNOTATION in one.annotations]
 
 
-async def _lead_dead_letters(call: Call, queue: Queue, listener: Listener) -> None:
-    """To the dead letter queue that the consumer names now, or to the listener's own."""
-    catalog = call.services.catalog
-    target = queue.settings.dead_letter_queue or listener.dead_letters_id
-    if catalog.outbox(listener).settings.dead_letter_queue != target:
-        await catalog.change_listener(listener, dead_letter_queue=target, principal=call.principal.id)
-
-
 async def _create(call: Call, queue: Queue, owner: str, url: str) -> None:
     services = call.services
     await services.catalog.create_listener(
@@ -52,7 +42,6 @@ async def _create(call: Call, queue: Queue, owner: str, url: str) -> None:
         f"notification-{mint_id(services.clock)}",
         url,
         settings=LISTENER,
-        dead_letter_queue=queue.settings.dead_letter_queue,
         secrets=(services.deliveries.new_secret(),),
         annotations={ANNOTATION: owner},
         principal=call.principal.id,

@@ -79,6 +79,36 @@ async def test_dead_letters_go_elsewhere_when_the_consumer_is_replaced(queue: Qu
     assert catalog.outbox(listener).settings.dead_letter_queue == listener.dead_letters_id
 
 
+async def test_dead_letters_follow_a_change_of_the_queue_through_another_dialect(
+    queue: Queue, receiver: Receiver
+) -> None:
+    await queue.result("POST", "/consumers", order(receiver.url, dead_letter_queue="dead"))
+    app, native = queue.account.app, "/courier/v1/tenants/default/queues"
+    await app.post(native, {"name": "other"})
+
+    async def target_with(dead_letter_queue: str | None) -> str | None:
+        change = {"settings": {"dead_letter_queue": dead_letter_queue}}
+        assert (await app.request("PATCH", f"{native}/{queue.name}", json=change)).status == 200
+        (listener,) = listeners(queue)
+        return app.services.catalog.outbox(listener).settings.dead_letter_queue
+
+    assert await target_with("other") == app.services.catalog.queue("default", "other").id
+    assert (await app.request("DELETE", f"{native}/other")).status == 409
+    (listener,) = listeners(queue)
+    assert await target_with(None) == listener.dead_letters_id
+    assert (await app.request("DELETE", f"{native}/other")).status == 204
+
+
+async def test_dead_letters_of_a_listener_without_a_consumer_stay_with_it(queue: Queue, receiver: Receiver) -> None:
+    app, native = queue.account.app, "/courier/v1/tenants/default/queues"
+    await app.post(native, {"name": "dead"})
+    assert (await app.post(f"{native}/{queue.name}/listeners", {"name": "l", "url": receiver.url})).status == 201
+    change = {"settings": {"dead_letter_queue": "dead"}}
+    assert (await app.request("PATCH", f"{native}/{queue.name}", json=change)).status == 200
+    (listener,) = listeners(queue)
+    assert app.services.catalog.outbox(listener).settings.dead_letter_queue == listener.dead_letters_id
+
+
 async def test_replacing_and_deleting_change_the_listeners(queue: Queue, receiver: Receiver) -> None:
     made = await queue.result("POST", "/consumers", order(f"{receiver.url}/a", f"{receiver.url}/b"))
     kept = {one.url: one.id for one in listeners(queue)}
