@@ -262,7 +262,8 @@ class GroupCommit(Collector):
 
     async def close(self) -> None:
         """Finish what has been submitted."""
-        await self._idle.wait()
+        while not self._idle.is_set():  # what gives back may come just as all else is done
+            await self._idle.wait()
         self._sync_thread.close()
 
     def _commit(self) -> None:
@@ -348,9 +349,8 @@ class ConcurrentCommit(Collector):
     async def close(self) -> None:
         """Finish what has been submitted."""
         self._is_open = False
-        await self._idle.wait()
-        while self._running:
-            await asyncio.wait(self._running)
+        while self._running or not self._idle.is_set():  # what gives back may come just as all else is done
+            await (asyncio.wait(self._running) if self._running else self._idle.wait())
 
     def _commit(self) -> None:
         batch, keys = self._take() if self._free else ([], set())

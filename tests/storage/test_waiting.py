@@ -213,41 +213,47 @@ async def test_waiting_costs_no_commits(rig: Rig) -> None:
     assert await rig.store.spans() == before
 
 
-@pytest.mark.parametrize("moment", ["its commit is under way", "its leases are on the way to it"])
+MOMENTS = ["its commit is under way", "its leases are on the way to it"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
 async def test_what_a_receiver_is_given_after_it_has_gone_away_is_given_back_untried(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     await rig.create("orders", max_attempts=1)
     sent = await rig.send("orders")
-    await cancelled_while(rig, monkeypatch, moment)
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled(rig, monkeypatch, moment)
     (lease,) = await rig.receive("orders", wait_ms=WAIT_MS)
     assert (lease.message.seq, lease.message.attempts) == (sent.seq, 1)
     await rig.ack("orders", lease)
 
 
+@pytest.mark.parametrize("moment", MOMENTS)
 async def test_what_is_being_given_back_is_given_back_before_the_store_closes(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     await rig.create("orders")
     await rig.send("orders")
-    await cancelled_while(rig, monkeypatch, "its commit is under way")
+    receiver = cancelled(rig, monkeypatch, moment)
+    await asyncio.sleep(0)  # it has given its order
     await rig.restart()
+    assert receiver.cancelled()
     counters = await rig.counters("orders")
     assert (counters.ready_count, counters.leased_count) == (1, 0)
 
 
-async def cancelled_while(rig: Rig, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
-    """Receive, and cancel that just before the commit tells its results, or just after."""
+def cancelled(rig: Rig, monkeypatch: pytest.MonkeyPatch, moment: str) -> "asyncio.Task[list[Lease]]":
+    """A receiver that is cancelled just before the commit tells its results, or just after."""
     receiver = asyncio.create_task(rig.receive("orders", lease_ms=600_000))
     answer = Collector._answer
 
     def answer_and_cancel(collector: Collector, results: Any) -> None:
         monkeypatch.undo()
-        if moment == "its commit is under way":
+        if moment == MOMENTS[0]:
             receiver.cancel()
         answer(collector, results)
         receiver.cancel()
 
     monkeypatch.setattr(Collector, "_answer", answer_and_cancel)
-    with pytest.raises(asyncio.CancelledError):
-        await receiver
+    return receiver
