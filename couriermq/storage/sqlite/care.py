@@ -1,7 +1,6 @@
 """Looking after a data directory: is it sound, make a copy, bring a copy back. Works beside a running server."""
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -200,8 +199,16 @@ def backup(directory: Path, target: Path, progress: Progress | None = None) -> N
     if target.exists() and any(target.iterdir()):
         raise CannotOpen(f"{target} is not empty; choose a new directory for the backup")
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
-    (target / DATABASE).touch(mode=PRIVATE_FILE)
-    db, copy = connect(source, read_only=True), sqlite3.connect(target / DATABASE)
+    _copy(source, target / DATABASE, progress)
+    if findings := check(target):
+        raise CannotOpen(f"the copy in {target} is not sound: {findings[0]}")
+    sync_directory(target)
+
+
+def _copy(source: Path, path: Path, progress: Progress | None = None) -> None:
+    """Write all that a database holds, what is still in its log included, into one new file with a mark."""
+    path.touch(mode=PRIVATE_FILE)
+    db, copy = connect(source, read_only=True), sqlite3.connect(path)
     try:
         # In one read transaction: the copy is of one moment, and a busy writer cannot make it start over.
         db.execute("BEGIN")
@@ -214,9 +221,6 @@ def backup(directory: Path, target: Path, progress: Progress | None = None) -> N
     finally:
         copy.close()
         db.close()
-    if findings := check(target):
-        raise CannotOpen(f"the copy in {target} is not sound: {findings[0]}")
-    sync_directory(target)
 
 
 def _report(progress: Progress | None) -> Callable[[int, int, int], None] | None:
@@ -235,26 +239,15 @@ def restore(source: Path, directory: Path) -> None:
             raise CannotOpen(f"{directory} already holds data; restore into an empty directory")
         forget_mark(directory)
         partial = directory / f"{DATABASE}.partial"
-        partial.touch(mode=PRIVATE_FILE)
-        shutil.copyfile(source / DATABASE, partial)
-        _mark_file(partial)
+        for left in directory.glob(f"{partial.name}*"):
+            left.unlink()
+        _copy(source / DATABASE, partial)
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.rename(directory / DATABASE)
         sync_directory(directory)
     finally:
         lock.release()
-
-
-def _mark_file(path: Path) -> None:
-    """A backup that an earlier version made has no mark."""
-    db = sqlite3.connect(path)
-    register(db)
-    try:
-        mark(db, RESTORED)
-        db.commit()
-    finally:
-        db.close()
 
 
 def identity_of(directory: Path) -> Identity | None:

@@ -1,0 +1,65 @@
+"""What a restore takes from its source, and what it leaves alone."""
+
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+from couriermq.core.model import Draft
+from couriermq.storage.sqlite import care
+from couriermq.storage.sqlite.store import SqliteStore
+from tests.support.engines import Rig
+
+
+def opened(directory: Path) -> Rig:
+    return Rig(lambda: SqliteStore(directory, min_free_bytes=0))
+
+
+def killed(directory: Path, copy: Path) -> None:
+    """The files as a killed server leaves them, taken beside it by another process, which drops no locks."""
+    subprocess.run(["cp", "-r", directory, copy], check=True)
+
+
+async def made(directory: Path) -> Rig:
+    """A store with messages of which the last 20 are in the log alone."""
+    rig = opened(directory)
+    await rig.open()
+    await rig.create("orders")
+    await rig.send_all("orders", [Draft(body=b"x")] * 10)
+    assert isinstance(rig.store, SqliteStore)
+    rig.store._copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    await rig.send_all("orders", [Draft(body=b"x")] * 20)
+    return rig
+
+
+async def message_count(directory: Path) -> int:
+    rig = opened(directory)
+    await rig.open()
+    try:
+        return (await rig.counters("orders")).total_count
+    finally:
+        await rig.close()
+
+
+async def test_a_restore_takes_what_is_in_the_log_of_its_source(tmp_path: Path) -> None:
+    rig = await made(tmp_path / "before")
+    killed(tmp_path / "before", tmp_path / "snapshot")
+    await rig.close()
+    care.restore(tmp_path / "snapshot", tmp_path / "data")
+    assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["courier.db", "lock"]
+    assert care.check(tmp_path / "data") == []
+    assert await message_count(tmp_path / "data") == 30
+
+
+async def test_a_restore_that_was_interrupted_can_be_repeated(tmp_path: Path) -> None:
+    rig = await made(tmp_path / "before")
+    await rig.close()
+    care.backup(tmp_path / "before", tmp_path / "backup")
+    (tmp_path / "data").mkdir()
+    shutil.copy(tmp_path / "before" / "courier.db", tmp_path / "data" / "courier.db.partial")
+    (tmp_path / "data" / "courier.db.partial-journal").write_bytes(b"x" * 4096)
+    care.restore(tmp_path / "backup", tmp_path / "data")
+    assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["courier.db", "lock"]
+    with closing(sqlite3.connect(tmp_path / "data" / "courier.db")) as db:
+        assert db.execute("SELECT 1 FROM meta WHERE name = 'new_incarnation'").fetchone()
