@@ -48,6 +48,7 @@ Progress = Callable[[int, int], None]
 
 PAGES = 2_000
 NO_END = 2**62
+LOGS = (f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal")
 RESTORED = "the data was restored from a backup"
 
 
@@ -237,6 +238,9 @@ def restore(source: Path, directory: Path) -> None:
     try:
         if (directory / DATABASE).exists():
             raise CannotOpen(f"{directory} already holds data; restore into an empty directory")
+        for left in LOGS:  # SQLite would take it for that of the restored database
+            if (directory / left).exists():
+                raise CannotOpen(f"{directory} holds {left}, which belongs to another database; move it away")
         forget_mark(directory)
         partial = directory / f"{DATABASE}.partial"
         for left in directory.glob(f"{partial.name}*"):

@@ -6,7 +6,10 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from couriermq.core.model import Draft
+from couriermq.storage.base import CannotOpen
 from couriermq.storage.sqlite import care
 from couriermq.storage.sqlite.store import SqliteStore
 from tests.support.engines import Rig
@@ -49,6 +52,24 @@ async def test_a_restore_takes_what_is_in_the_log_of_its_source(tmp_path: Path) 
     care.restore(tmp_path / "snapshot", tmp_path / "data")
     assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["courier.db", "lock"]
     assert care.check(tmp_path / "data") == []
+    assert await message_count(tmp_path / "data") == 30
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+async def test_a_restore_refuses_a_directory_with_the_log_of_another_database(tmp_path: Path, suffix: str) -> None:
+    rig = await made(tmp_path / "before")
+    care.backup(tmp_path / "before", tmp_path / "backup")
+    killed(tmp_path / "before", tmp_path / "data")
+    await rig.close()
+    for file in (tmp_path / "data").iterdir():
+        if file.name != "courier.db-wal":
+            file.unlink()
+    left = (tmp_path / "data" / "courier.db-wal").rename(tmp_path / "data" / f"courier.db{suffix}")
+    with pytest.raises(CannotOpen, match=f"holds courier.db{suffix}, which belongs to another database; move it away"):
+        care.restore(tmp_path / "backup", tmp_path / "data")
+    assert not (tmp_path / "data" / "courier.db").exists()
+    left.unlink()
+    care.restore(tmp_path / "backup", tmp_path / "data")
     assert await message_count(tmp_path / "data") == 30
 
 
