@@ -17,6 +17,7 @@ from couriermq.cli.progress import Progress
 from couriermq.cli.quantities import show_size
 from couriermq.cli.screen import Screen
 from couriermq.storage.base import CannotOpen
+from couriermq.storage.checking import Findings
 from couriermq.storage.sqlite import care
 
 SOUND = " and found the copy sound"
@@ -41,13 +42,23 @@ def backup(
         if database.is_database(settings):
             with screen.busy("copying the database"):
                 database.backup(settings.store, target)
+                findings = Findings()
         else:
             with Progress("copying", unit="page", json=json) as progress:
-                care.backup(directory, target, lambda done, total: progress.reach(done, total=total))
+                findings = care.backup(directory, target, lambda done, total: progress.reach(done, total=total))
     source, outcome = ("the database", "") if database.is_database(settings) else (str(directory), SOUND)
+    if findings.warnings:
+        outcome = ""
     size = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
     sentence = f"copied {source} to {target} ({show_size(size)}){outcome}"
-    screen.tell({"source": source, "target": str(target), "byte_count": size}, sentence)
+    found = {"source": source, "target": str(target), "byte_count": size, "warnings": findings.warnings}
+    screen.tell(found, sentence)
+    _warn(screen, findings)
+
+
+def _warn(screen: Screen, findings: Findings) -> None:
+    for sentence in findings.warnings:
+        screen.warn(sentence)
 
 
 @contextmanager
@@ -83,10 +94,12 @@ def restore(
         refuse_strangers(settings.data)
         with as_failures(), screen.busy(f"restoring {source}"):
             care.restore(source, settings.data)
-            findings = care.check(settings.data)
-    if findings:
-        raise Failure(f"the restored data in {target} is not sound: {findings[0]}")
-    screen.tell({"source": str(source), "target": target}, f"restored {source} to {target}; {start}")
+            findings = care.examine(settings.data)
+    if findings.damage:
+        raise Failure(f"the restored data in {target} is not sound: {findings.damage[0]}")
+    found = {"source": str(source), "target": target, "warnings": findings.warnings}
+    screen.tell(found, f"restored {source} to {target}; {start}")
+    _warn(screen, findings)
 
 
 def refuse_strangers(directory: Path) -> None:

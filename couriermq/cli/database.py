@@ -10,6 +10,7 @@ from couriermq.config import Settings
 from couriermq.core.incarnations import Identity
 from couriermq.core.sharding import HOME, Shard
 from couriermq.storage.base import CannotOpen
+from couriermq.storage.checking import Findings
 
 EMBEDDED = "sqlite:"
 
@@ -19,9 +20,9 @@ def is_database(settings: Settings) -> bool:
     return settings.store != EMBEDDED
 
 
-def check(url: str) -> list[str]:
-    """Every sign of damage, one sentence each; raises CannotOpen where not even the home can be looked at."""
-    return asyncio.run(_check(url))
+def examine(url: str) -> Findings:
+    """Every sign of damage, and what was not looked at; raises CannotOpen where not even the home can be seen."""
+    return asyncio.run(_examine(url))
 
 
 def backup(url: str, target: Path) -> None:
@@ -29,10 +30,10 @@ def backup(url: str, target: Path) -> None:
     asyncio.run(_backup(url, target))
 
 
-def restore(url: str, source: Path) -> list[str]:
+def restore(url: str, source: Path) -> Findings:
     """Put a copy into an empty store; what is wrong with it then."""
     asyncio.run(_restore(url, source))
-    return check(url)
+    return examine(url)
 
 
 def begin_incarnation(url: str, *, reason: str) -> None:
@@ -59,16 +60,16 @@ async def _identities(url: str) -> list[tuple[str, Identity | None]]:
     return found
 
 
-async def _check(url: str) -> list[str]:
-    findings: list[str] = []
+async def _examine(url: str) -> Findings:
+    findings = Findings()
     care, shards = _care(), await _shards(url)
     for shard in shards:
         try:
             async with care.opened(shard.url) as connection:
-                found = await care.check(connection)
+                found: Findings = await care.examine(connection)
         except CannotOpen as error:
-            found = [str(error)]
-        findings += found if len(shards) == 1 else [f"shard {shard.name}: {one}" for one in found]
+            found = Findings(damage=[str(error)])
+        findings += found if len(shards) == 1 else found.of_part(f"shard {shard.name}")
     return findings
 
 

@@ -22,6 +22,7 @@ from couriermq.cli.quantities import show_size
 from couriermq.cli.screen import Screen
 from couriermq.config import Settings
 from couriermq.storage.base import CannotOpen
+from couriermq.storage.checking import Findings
 from couriermq.storage.sqlite import care
 
 COMFORTABLE_BYTES = 1024**3
@@ -128,27 +129,35 @@ def _room(directory: Path, min_free_bytes: int) -> Finding:
 
 
 def _contents(directory: Path) -> Iterator[Finding]:
-    found = care.check(directory)
-    yield from (Finding("wrong", sentence) for sentence in found)
-    if found:
-        yield Finding(
-            "advice", f"stop the server, put {directory} aside, and bring a backup back with `courier restore`"
-        )
-    else:
-        yield Finding("good", "the database is intact, its counters agree with its messages, its journal has no gap")
+    return _found(
+        care.examine(directory),
+        sound="the database is intact, its counters agree with its messages, its journal has no gap",
+        remedy=f"stop the server, put {directory} aside, and bring a backup back with `courier restore`",
+    )
 
 
 def _database(url: str) -> Iterator[Finding]:
     try:
-        found = database.check(url)
+        findings = database.examine(url)
     except CannotOpen as error:
         yield Finding("wrong", str(error))
         return
-    yield from (Finding("wrong", sentence) for sentence in found)
-    if found:
-        yield Finding("advice", "stop all nodes and restore the database to the moment before, or bring a backup back")
-    else:
-        yield Finding("good", "the counters in the database agree with its messages, its journal has no gap")
+    yield from _found(
+        findings,
+        sound="the counters in the database agree with its messages, its journal has no gap",
+        remedy="stop all nodes and restore the database to the moment before, or bring a backup back",
+    )
+
+
+def _found(findings: Findings, *, sound: str, remedy: str) -> Iterator[Finding]:
+    yield from (Finding("wrong", sentence) for sentence in findings.all_damage)
+    yield from (Finding("advice", f"{sentence}; start this one on it once") for sentence in findings.not_checked)
+    if findings.damage:
+        yield Finding("advice", remedy)
+    elif findings.set_aside:
+        yield Finding("advice", f"everything else goes on, and can be backed up; to get back what was lost, {remedy}")
+    elif not findings.not_checked:
+        yield Finding("good", sound)
 
 
 # -- the server -----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What damage looks like, the same in every engine."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -13,6 +13,37 @@ from couriermq.core.model import Kind, Queue
 MOST_FINDINGS = 20
 NONE = (0, 0, 0, 0)
 _seqs = msgspec.msgpack.Decoder(list[int]).decode
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look at a store has found, one sentence each."""
+
+    damage: list[str] = []
+    set_aside: list[str] = []
+    """Damage that the store has dealt with: no message waits in it, and everything else goes on."""
+    not_checked: list[str] = []
+
+    @property
+    def all_damage(self) -> list[str]:
+        return self.damage + self.set_aside
+
+    @property
+    def warnings(self) -> list[str]:
+        """What somebody should know of data that can be used."""
+        return self.set_aside + self.not_checked
+
+    def of_part(self, name: str) -> "Findings":
+        """The same, where each sentence names the part of the store that it is about."""
+        fields = ([f"{name}: {one}" for one in found] for found in (self.damage, self.set_aside, self.not_checked))
+        damage, set_aside, not_checked = fields
+        return Findings(damage=damage, set_aside=set_aside, not_checked=not_checked)
+
+    def __add__(self, other: "Findings") -> "Findings":
+        return Findings(
+            damage=self.damage + other.damage,
+            set_aside=self.set_aside + other.set_aside,
+            not_checked=self.not_checked + other.not_checked,
+        )
 
 
 def commit_finding(expected: int | None, start: int, count: int, blob: bytes) -> str | None:
@@ -37,6 +68,8 @@ class JournalCheck:
     def __init__(self, oldest: Mapping[int, int], jumps: Sequence[Jump] = ()) -> None:
         """`oldest`: by lane, the oldest offset that readers see; rows of other lanes are only kept for their bodies."""
         self.findings: list[str] = []
+        self.damaged: list[int] = []
+        """The starts of rows whose checksum is wrong."""
         self._oldest = oldest
         self._jumps = jumps
         self._expected: dict[int, int] = {}
@@ -44,16 +77,32 @@ class JournalCheck:
     def add(self, start: int, count: int, blob: bytes, *, is_sound: bool) -> None:
         lane = lane_of(start)
         visible = lane in self._oldest and start >= self._oldest[lane]
+        wrong = None
         if is_sound:
             wrong = commit_finding(self._expected.get(lane) if visible else None, start, count, blob)
         else:
-            wrong = f"the journal is damaged at offset {start}"
+            self.damaged.append(start)
         if wrong is not None and len(self.findings) < MOST_FINDINGS:
             self.findings.append(wrong)
         if visible and is_sound:
             self._expected[lane] = skip(self._jumps, start + count)
         else:  # what a damaged row says about its end is not to be believed
             self._expected.pop(lane, None)
+
+
+def journal_findings(checks: Sequence[JournalCheck], waiting: Container[int]) -> Findings:
+    """Messages wait in the rows `waiting`; the damage of others costs readers their events, and nothing else."""
+    damaged = [start for check in checks for start in check.damaged]
+    still_needed = [start for start in damaged if start in waiting]
+    others = [start for start in damaged if start not in waiting]
+    return Findings(
+        damage=[*_damaged_at(still_needed), *(finding for check in checks for finding in check.findings)],
+        set_aside=_damaged_at(others),
+    )
+
+
+def _damaged_at(starts: Sequence[int]) -> list[str]:
+    return [f"the journal is damaged at offset {start}" for start in starts[:MOST_FINDINGS]]
 
 
 class PackCheck:

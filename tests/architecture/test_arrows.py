@@ -134,7 +134,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"storage.*", "storage.skew"},
     "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"}
-    | {"spark", "lake", "report", "storage.dump", "storage.migrating", "permissions", "workers"},
+    | {"spark", "lake", "report", "storage.checking", "storage.dump", "storage.migrating", "permissions", "workers"},
 }
 """What each part may import besides itself and the package root; `.*` stands for each folder of its own."""
 

@@ -30,9 +30,12 @@ def test_a_database_is_checked_copied_and_brought_back(store: str, tmp_path: Pat
         run = courier.ok("doctor")
         assert {line.split()[0] for line in run.lines} == {"ok"}, run.out
         assert "the counters in the database agree with its messages" in run.out
+        schema = shared_cluster()._schemas[tmp_path / "one"]
+        shared_cluster().execute(f"INSERT INTO {schema}.quarantine VALUES (1, 1, 3, NULL, 0)")
         assert courier.ok("backup", tmp_path / "copy", "--json").json["byte_count"] > 0
     again = shared_cluster().store_url(tmp_path / "again")
-    courier.ok("restore", tmp_path / "copy", COURIER_STORE=again)
+    told = courier.ok("restore", tmp_path / "copy", COURIER_STORE=again)
+    assert "3 messages of queue 1 were damaged and are set aside" in told.err
     with start_server(tmp_path, data=tmp_path / "data2", store=again) as server:
         restored = Courier(COURIER_URL=server.url, COURIER_TOKEN=server.token)
         assert len(restored.ok("receive", "orders", "--limit", 20, "--json").lines) > 0

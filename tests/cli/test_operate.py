@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,21 @@ def test_a_restore_refuses_data_that_is_there_in_use_or_somebody_else_s(
     (tmp_path / "mine" / "diary").write_text("dear")
     other = courier("restore", tmp_path / "copy", "--data", tmp_path / "mine")
     assert (other.code, "it holds diary" in other.err) == (1, True)
+
+
+def test_messages_that_were_set_aside_are_named_and_stop_no_copy(own_server: ServerProcess, tmp_path: Path) -> None:
+    courier = at(own_server)
+    own_server.stop()
+    with closing(sqlite3.connect(own_server.data / "courier.db")) as database, database:
+        database.execute("INSERT INTO quarantine VALUES (1, 1, 3, NULL, 0)")
+    sentence = "3 messages of queue 1 were damaged and are set aside"
+    made = courier.ok("backup", tmp_path / "copy")
+    assert (sentence in made.err, "sound" in made.out) == (True, False)
+    assert sentence in courier.ok("restore", tmp_path / "copy", "--data", tmp_path / "again").err
+    told = courier.ok("restore", tmp_path / "copy", "--data", tmp_path / "once more", "--json")
+    assert told.json["warnings"] == [sentence]
+    found = courier("doctor", COURIER_URL="")
+    assert (found.code, sentence in found.out, "everything else goes on" in found.out) == (1, True, True)
 
 
 def test_the_incarnations_of_a_store_are_shown(own_server: ServerProcess, tmp_path: Path) -> None:

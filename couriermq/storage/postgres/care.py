@@ -15,6 +15,7 @@ from couriermq.core.sharding import Shard
 from couriermq.core.shards import OUTBOX
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import (
+    Findings,
     JournalCheck,
     PackCheck,
     added_up,
@@ -22,6 +23,7 @@ from couriermq.storage.checking import (
     claim_findings,
     fifo_keys,
     group_findings,
+    journal_findings,
     quarantine_findings,
     tally_findings,
 )
@@ -87,6 +89,8 @@ SELECT (SELECT count(*) FROM message LEFT JOIN payload USING (seq)
        (SELECT count(*) FROM payload LEFT JOIN message USING (seq)
         WHERE message.seq IS NULL OR message.start IS NOT NULL)
 """
+_WAITING = "SELECT start FROM message WHERE start = ANY (%s) UNION SELECT start FROM pack WHERE start = ANY (%s)"
+"""Which of these rows of the journal messages wait in."""
 _GROUPS = """
 SELECT count(*) FROM (SELECT queue, grp, head, leased FROM fifo WHERE queue < %s) AS kept FULL JOIN (
     SELECT queue, grp, min(seq) AS head, count(*) FILTER (WHERE state = 2) AS leased
@@ -121,18 +125,25 @@ async def shards(connection: Connection) -> list[Shard]:
 
 
 async def check(connection: Connection) -> list[str]:
-    """Every sign of damage, one sentence each; none means sound."""
+    """Every sign of damage, one sentence each; none means that no damage was found."""
+    return (await examine(connection)).all_damage
+
+
+async def examine(connection: Connection) -> Findings:
+    """Every sign of damage, and what was not looked at."""
     present, newest = await version_of(connection), migrations()[-1][0]
     if present > newest:
-        return [f"the schema is version {present}, newer than this Courier knows ({newest}); upgrade Courier"]
-    if present < newest:
-        return []  # the tables are those of an earlier version, until this one opens it
+        wrong = f"the schema is version {present}, newer than this Courier knows ({newest}); upgrade Courier"
+        return Findings(damage=[wrong])
+    if present < newest:  # the tables are those of an earlier version, until this one opens it
+        return Findings()
     await connection.execute(_ONE_MOMENT)  # one snapshot for all checks, while nodes go on writing
     try:
         for setting in ("enable_seqscan", "enable_hashjoin"):
             await connection.execute(f"SET LOCAL {setting} = on".encode())
-        looks = (_tallies, _packs, _bodies, _groups, _claims, _journal, _quarantine)
-        return [finding for look in looks for finding in await look(connection)]
+        looks = (_tallies, _packs, _bodies, _groups, _claims)
+        damage = [finding for look in looks for finding in await look(connection)]
+        return Findings(damage=damage) + await _journal(connection) + await _quarantine(connection)
     finally:
         await connection.execute("ROLLBACK")
 
@@ -188,7 +199,7 @@ async def _claims(connection: Connection) -> list[str]:
     return claim_findings([part for (part,) in parts], [seq for (seq,) in seqs], map(to_pack, packs))
 
 
-async def _journal(connection: Connection) -> list[str]:
+async def _journal(connection: Connection) -> Findings:
     identity = await read_identity(connection)
     oldest = dict(await _rows(connection, "SELECT number, oldest FROM lane"))
     check = JournalCheck(oldest, () if identity is None else identity.jumps)
@@ -196,12 +207,13 @@ async def _journal(connection: Connection) -> list[str]:
         connection, "SELECT start, count, crc, events FROM journal ORDER BY start"
     ):
         check.add(start, count, events, is_sound=is_intact(events, crc))
-    return check.findings
+    waiting = await _rows(connection, _WAITING, check.damaged, check.damaged) if check.damaged else []
+    return journal_findings([check], {start for (start,) in waiting})
 
 
-async def _quarantine(connection: Connection) -> list[str]:
+async def _quarantine(connection: Connection) -> Findings:
     found = await _rows(connection, "SELECT queue, sum(count)::bigint FROM quarantine GROUP BY queue ORDER BY queue")
-    return quarantine_findings([(queue, count) for queue, count in found])
+    return Findings(set_aside=quarantine_findings([(queue, count) for queue, count in found]))
 
 
 # -- copies -------------------------------------------------------------------------------------------------------

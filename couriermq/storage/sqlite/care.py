@@ -3,8 +3,11 @@
 import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from zlib import crc32
+
+import msgspec
 
 from couriermq.core.chronicle import packed
 from couriermq.core.events import Event
@@ -13,6 +16,7 @@ from couriermq.core.lanes import LANE_SIZE
 from couriermq.core.model import UNENDING
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import (
+    Findings,
     JournalCheck,
     PackCheck,
     added_up,
@@ -20,6 +24,7 @@ from couriermq.storage.checking import (
     claim_findings,
     fifo_keys,
     group_findings,
+    journal_findings,
     quarantine_findings,
     tally_findings,
 )
@@ -53,38 +58,33 @@ RESTORED = "the data was restored from a backup"
 
 
 def check(directory: Path) -> list[str]:
-    """Every sign of damage, one sentence each; none means sound."""
+    """Every sign of damage, one sentence each; none means that no damage was found."""
+    return examine(directory).all_damage
+
+
+def examine(directory: Path) -> Findings:
+    """Every sign of damage, and what was not looked at."""
     path = directory / DATABASE
     if not path.exists():
-        return [f"{directory} holds no {DATABASE}; is it the data directory?"]
+        return Findings(damage=[f"{directory} holds no {DATABASE}; is it the data directory?"])
     try:
         if loss := find_loss(directory):
-            return [f"commits that were accepted are lost: {loss}"]
+            return Findings(damage=[f"commits that were accepted are lost: {loss}"])
+        with closing(connect(path, read_only=True)) as db:
+            db.execute("BEGIN")  # one moment for all the looks, whatever the server does meanwhile
+            return _findings(db)
     except sqlite3.DatabaseError as error:
-        return [f"the database cannot be read: {error}; restore a backup with `courier restore`"]
-    db = connect(path, read_only=True)
-    try:
-        db.execute("BEGIN")  # one moment for all the looks, whatever the server does meanwhile
-        (present,) = db.execute("PRAGMA user_version").fetchone()
-        if present < migrations()[-1][0]:
-            return _structure(db)  # the tables are those of an earlier version, until this one opens it
-        return (
-            _structure(db)
-            or [*_version(db), *_checksums(db)]
-            or [
-                *_tallies(db),
-                *_packs(db),
-                *_bodies(db),
-                *_groups(db),
-                *_claims(db),
-                *_journal(db),
-                *_quarantine(db),
-            ]
-        )
-    except sqlite3.DatabaseError as error:
-        return [f"the database cannot be read: {error}; restore a backup with `courier restore`"]
-    finally:
-        db.close()
+        return Findings(damage=[f"the database cannot be read: {error}; restore a backup with `courier restore`"])
+
+
+def _findings(db: sqlite3.Connection) -> Findings:
+    (present,) = db.execute("PRAGMA user_version").fetchone()
+    if present < migrations()[-1][0]:  # the tables are those of an earlier version, until this one opens it
+        return Findings(damage=_structure(db))
+    if damage := _structure(db) or [*_version(db), *_checksums(db)]:
+        return Findings(damage=damage)
+    damage = [*_tallies(db), *_packs(db), *_bodies(db), *_groups(db), *_claims(db)]
+    return Findings(damage=damage) + _journal(db) + Findings(set_aside=_quarantine(db))
 
 
 def _structure(db: sqlite3.Connection) -> list[str]:
@@ -174,7 +174,18 @@ def _claims(db: sqlite3.Connection) -> list[str]:
     return claim_findings(parts, seqs, packs)
 
 
-def _journal(db: sqlite3.Connection) -> list[str]:
+def _journal(db: sqlite3.Connection) -> Findings:
+    checks = _journal_checks(db)
+    starts = msgspec.json.encode([start for check in checks for start in check.damaged]).decode()
+    rows = db.execute(
+        "SELECT start FROM message WHERE start IN (SELECT value FROM json_each(?1))"
+        " UNION SELECT start FROM pack WHERE start IN (SELECT value FROM json_each(?1))",
+        (starts,),
+    )
+    return journal_findings(checks, {start for (start,) in rows})
+
+
+def _journal_checks(db: sqlite3.Connection) -> list[JournalCheck]:
     kept = db.execute(Q.read_meta, (OLDEST,)).fetchone()
     identity = read_identity(db)
     jumps = () if identity is None else identity.jumps
@@ -185,15 +196,18 @@ def _journal(db: sqlite3.Connection) -> list[str]:
     other_check = JournalCheck(others, jumps)
     for row in db.execute(Q.other_from, (0, NO_END, -1)):
         other_check.add(row[0], row[1], row[-1], is_sound=is_sound(row))
-    return [*check.findings, *other_check.findings]
+    return [check, other_check]
 
 
 def _quarantine(db: sqlite3.Connection) -> list[str]:
     return quarantine_findings(db.execute("SELECT queue, sum(count) FROM quarantine GROUP BY queue ORDER BY queue"))
 
 
-def backup(directory: Path, target: Path, progress: Progress | None = None) -> None:
-    """Write a consistent, checked copy into a new directory while the store goes on working."""
+def backup(directory: Path, target: Path, progress: Progress | None = None) -> Findings:
+    """Write a consistent, checked copy into a new directory while the store goes on working; what is to be known of it.
+
+    Damage that the store has set aside is in the copy too, and does not make it unsound.
+    """
     source = directory / DATABASE
     if not source.exists():
         raise CannotOpen(f"{directory} holds no {DATABASE}; is it the data directory?")
@@ -201,9 +215,23 @@ def backup(directory: Path, target: Path, progress: Progress | None = None) -> N
         raise CannotOpen(f"{target} is not empty; choose a new directory for the backup")
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
     _copy(source, target / DATABASE, progress)
-    if findings := check(target):
-        raise CannotOpen(f"the copy in {target} is not sound: {findings[0]}")
+    findings = examine(target)
+    if wrong := findings.damage or _damaged_by_copying(directory, target, findings):
+        raise CannotOpen(f"the copy in {target} is not sound: {wrong[0]}")
     sync_directory(target)
+    return findings
+
+
+def _damaged_by_copying(directory: Path, target: Path, findings: Findings) -> list[str]:
+    if not findings.set_aside:
+        return []
+    source, copy = (_damaged_offsets(path / DATABASE) for path in (directory, target))
+    return [f"the journal is damaged at offset {start}, unlike that of the source" for start in sorted(copy - source)]
+
+
+def _damaged_offsets(path: Path) -> set[int]:
+    with closing(connect(path, read_only=True)) as db:
+        return {start for check in _journal_checks(db) for start in check.damaged}
 
 
 def _copy(source: Path, path: Path, progress: Progress | None = None) -> None:
@@ -232,15 +260,15 @@ def _report(progress: Progress | None) -> Callable[[int, int, int], None] | None
 
 def restore(source: Path, directory: Path) -> None:
     """Put a backup into an empty data directory; the server must not be running on it."""
-    if findings := check(source):
-        raise CannotOpen(f"the backup in {source} is not sound: {findings[0]}")
+    if damage := examine(source).damage:
+        raise CannotOpen(f"the backup in {source} is not sound: {damage[0]}")
     lock = prepare(directory, database=False)
     try:
         if (directory / DATABASE).exists():
             raise CannotOpen(f"{directory} already holds data; restore into an empty directory")
-        for left in LOGS:  # SQLite would take it for that of the restored database
-            if (directory / left).exists():
-                raise CannotOpen(f"{directory} holds {left}, which belongs to another database; move it away")
+        for name in LOGS:  # SQLite would take it for that of the restored database
+            if (directory / name).exists():
+                raise CannotOpen(f"{directory} holds {name}, which belongs to another database; move it away")
         forget_mark(directory)
         partial = directory / f"{DATABASE}.partial"
         for left in directory.glob(f"{partial.name}*"):

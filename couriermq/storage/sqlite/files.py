@@ -96,8 +96,8 @@ class Files:
                 f"the store in {self.path} has lost commits that were accepted: {loss}. Copy the directory, then"
                 " restore a backup with `courier restore`, or start once with --accept-loss to go on with what is left"
             )
-        if loss is None and log_is_missing(self.path) and (findings := care.check(self.path)):
-            raise CannotOpen(f"the log of the store in {self.path} is gone, and {findings[0]}; run `courier doctor`")
+        if loss is None and log_is_missing(self.path) and (damage := care.examine(self.path).damage):
+            raise CannotOpen(f"the log of the store in {self.path} is gone, and {damage[0]}; run `courier doctor`")
         return loss
 
     def _go_on_after(self, loss: Loss) -> None:

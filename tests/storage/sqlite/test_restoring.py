@@ -84,3 +84,67 @@ async def test_a_restore_that_was_interrupted_can_be_repeated(tmp_path: Path) ->
     assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["courier.db", "lock"]
     with closing(sqlite3.connect(tmp_path / "data" / "courier.db")) as db:
         assert db.execute("SELECT 1 FROM meta WHERE name = 'new_incarnation'").fetchone()
+
+
+# -- damage ---------------------------------------------------------------------------------------------------
+
+
+async def damaged(directory: Path) -> Rig:
+    """A store of two messages; the row of the journal in which one of them waits is damaged."""
+    rig = opened(directory)
+    await rig.open()
+    await rig.create("orders")
+    await rig.send("orders", b"the truth")
+    await rig.send("orders", b"the rest")
+    await rig.close()
+    with closing(sqlite3.connect(directory / "courier.db")) as db, db:
+        query = "UPDATE journal SET events = CAST(replace(events, 'truth', 'trust') AS BLOB) WHERE first_seq = 1"
+        assert db.execute(query).rowcount == 1
+    await rig.open()
+    return rig
+
+
+async def test_a_store_that_has_set_a_message_aside_can_be_copied_and_brought_back(tmp_path: Path) -> None:
+    rig = await damaged(tmp_path / "before")
+    assert [lease.message.body for lease in await rig.receive("orders", limit=10)] == [b"the rest"]
+    found = await rig.store.check()
+    care.backup(tmp_path / "before", tmp_path / "backup")
+    await rig.close()
+    care.restore(tmp_path / "backup", tmp_path / "data")
+    assert found == care.check(tmp_path / "backup") == care.check(tmp_path / "data")
+    assert "1 messages of queue 1 were damaged and are set aside" in found
+    assert await message_count(tmp_path / "data") == 1
+
+
+async def test_a_copy_whose_damage_nobody_has_set_aside_is_not_sound(tmp_path: Path) -> None:
+    rig = await damaged(tmp_path / "before")
+    with pytest.raises(CannotOpen, match="is not sound: the journal is damaged at offset"):
+        care.backup(tmp_path / "before", tmp_path / "backup")
+    await rig.close()
+
+
+async def test_damage_that_the_copy_alone_has_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = await made(tmp_path / "before")
+    copy = care._copy
+
+    def copy_badly(source: Path, path: Path, progress: care.Progress | None = None) -> None:
+        copy(source, path, progress)
+        with closing(sqlite3.connect(path)) as db, db:
+            assert db.execute("UPDATE journal SET at = at + 1 WHERE first_seq IS NULL").rowcount > 0
+
+    monkeypatch.setattr(care, "_copy", copy_badly)
+    with pytest.raises(CannotOpen, match="is not sound: the journal is damaged at offset"):
+        care.backup(tmp_path / "before", tmp_path / "backup")
+    await rig.close()
+
+
+async def test_messages_set_aside_do_not_stop_a_store_whose_log_is_gone(tmp_path: Path) -> None:
+    rig = await damaged(tmp_path / "before")
+    await rig.receive("orders", limit=10)
+    assert isinstance(rig.store, SqliteStore)
+    rig.store._copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    killed(tmp_path / "before", tmp_path / "data")
+    await rig.close()
+    for name in ("courier.db-wal", "courier.db-shm"):
+        (tmp_path / "data" / name).unlink()
+    assert await message_count(tmp_path / "data") == 1
