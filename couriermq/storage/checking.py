@@ -12,6 +12,7 @@ from couriermq.core.model import Kind, Queue
 
 MOST_FINDINGS = 20
 NONE = (0, 0, 0, 0)
+OLDER = "the data was written by an earlier version of Courier: not checked"
 _seqs = msgspec.msgpack.Decoder(list[int]).decode
 
 

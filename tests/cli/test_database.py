@@ -61,3 +61,14 @@ def test_a_database_that_is_empty_or_away_is_told_in_a_sentence(tmp_path: Path) 
     away = Courier()("backup", tmp_path / "copy", COURIER_STORE=f"postgresql://courier@/postgres?host={tmp_path}")
     assert (away.code, "the database cannot be opened" in away.err) == (1, True)
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_database_of_an_earlier_version_is_not_called_sound(store: str, tmp_path: Path) -> None:
+    with start_server(tmp_path, data=tmp_path / "data", store=store):
+        pass
+    shared_cluster().change(tmp_path / "one", "UPDATE schema_version SET version = version - 1")
+    run = Courier(COURIER_STORE=store)("doctor", cwd=tmp_path)
+    shared_cluster().change(tmp_path / "one", "UPDATE schema_version SET version = version + 1")
+    assert run.code == 0, run.out
+    assert "written by an earlier version of Courier: not checked" in run.out
+    assert "agree with its messages" not in run.out

@@ -1,5 +1,6 @@
 """Running and looking after a server on this machine: serve, doctor, backup, restore, version."""
 
+import gzip
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from tests.support.eventually import eventually_sync
 from tests.support.server import ServerProcess, start_server
 
 pytestmark = pytest.mark.slow
+SCHEMA_3 = Path(__file__).parents[1] / "storage" / "sqlite" / "data" / "schema_3.db.gz"
 
 
 @pytest.fixture
@@ -195,6 +197,17 @@ def test_messages_that_were_set_aside_are_named_and_stop_no_copy(own_server: Ser
     assert told.json["warnings"] == [sentence]
     found = courier("doctor", COURIER_URL="")
     assert (found.code, sentence in found.out, "everything else goes on" in found.out) == (1, True, True)
+
+
+def test_data_of_an_earlier_version_is_not_called_sound(tmp_path: Path) -> None:
+    data, words = tmp_path / "data", "written by an earlier version of Courier: not checked"
+    data.mkdir(mode=0o700)
+    (data / "courier.db").write_bytes(gzip.decompress(SCHEMA_3.read_bytes()))
+    found = Courier().ok("doctor", "--data", data)
+    assert (words in found.out, "is intact" in found.out) == (True, False)
+    made = Courier().ok("backup", tmp_path / "copy", "--data", data)
+    assert (words in made.err, "sound" in made.out) == (True, False)
+    assert words in Courier().ok("restore", tmp_path / "copy", "--data", tmp_path / "again").err
 
 
 def test_the_incarnations_of_a_store_are_shown(own_server: ServerProcess, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from couriermq.core.sharding import Shard
 from couriermq.core.shards import OUTBOX
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import (
+    OLDER,
     Findings,
     JournalCheck,
     PackCheck,
@@ -136,7 +137,7 @@ async def examine(connection: Connection) -> Findings:
         wrong = f"the schema is version {present}, newer than this Courier knows ({newest}); upgrade Courier"
         return Findings(damage=[wrong])
     if present < newest:  # the tables are those of an earlier version, until this one opens it
-        return Findings()
+        return Findings(not_checked=[OLDER])
     await connection.execute(_ONE_MOMENT)  # one snapshot for all checks, while nodes go on writing
     try:
         for setting in ("enable_seqscan", "enable_hashjoin"):

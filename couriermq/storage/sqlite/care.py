@@ -16,6 +16,7 @@ from couriermq.core.lanes import LANE_SIZE
 from couriermq.core.model import UNENDING
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import (
+    OLDER,
     Findings,
     JournalCheck,
     PackCheck,
@@ -80,7 +81,7 @@ def examine(directory: Path) -> Findings:
 def _findings(db: sqlite3.Connection) -> Findings:
     (present,) = db.execute("PRAGMA user_version").fetchone()
     if present < migrations()[-1][0]:  # the tables are those of an earlier version, until this one opens it
-        return Findings(damage=_structure(db))
+        return Findings(damage=_structure(db), not_checked=[OLDER])
     if damage := _structure(db) or [*_version(db), *_checksums(db)]:
         return Findings(damage=damage)
     damage = [*_tallies(db), *_packs(db), *_bodies(db), *_groups(db), *_claims(db)]
