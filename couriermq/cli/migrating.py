@@ -99,4 +99,4 @@ def _dump(url: str, *, source: bool) -> Dump:
         from couriermq.storage.postgres.dumping import PostgresDump  # noqa: PLC0415 - an extra that many do without
     except ImportError:
         raise Failure("a PostgreSQL store needs the extra: install couriermq[postgres]") from None
-    return PostgresDump(url)
+    return PostgresDump(url, source=source)

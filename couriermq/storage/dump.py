@@ -93,10 +93,16 @@ Rows = list[tuple[Any, ...]]
 class Dump(Protocol):
     """A store that nobody serves through this; messages come in whatever order suits the engine."""
 
-    async def open(self) -> None: ...
+    async def open(self) -> None:
+        """Look at it; a target stays as it is until `begin_writing`."""
+
+    async def begin_writing(self) -> None: ...
     async def close(self) -> None: ...
     async def hold(self) -> bool:
         """Keep servers out from now on; False while one is running."""
+
+    async def is_used(self) -> bool:
+        """Whether a store was begun in it, of whatever version, complete or in part."""
 
     async def facts(self) -> Facts | None:
         """None for a store that nobody has used yet."""

@@ -41,13 +41,14 @@ class Migration:
 
     async def _begin(self) -> Note:
         """Where an earlier run was, or an empty target; raises CannotOpen when the target is something else."""
-        facts, held, note = await self._source.facts(), await self._target.facts(), await self._target.read_note()
+        facts, note = await self._source.facts(), await self._target.read_note()
         if facts is None:
             raise CannotOpen("the source is not a store that was ever used")
-        if note is None and held is not None:
+        if note is None and await self._target.is_used():
             raise CannotOpen("the target already holds a store; migrate into an empty one")
         if note is not None and note.source != facts.seal_key:
             raise CannotOpen("the target holds part of another store; migrate into an empty one")
+        await self._target.begin_writing()
         if note is None or await self._has_forgotten(note):
             await self._target.erase_messages()  # what has changed since is no longer known
             since = {lane: following for lane, (_, following) in (await self._source.spans()).items()}

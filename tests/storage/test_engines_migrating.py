@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import random
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from couriermq.core.model import HOUR, SECOND, Draft, Kind, Release, Sent
 from couriermq.storage.base import CannotOpen, Span
 from couriermq.storage.dump import TABLES, Dump, DumpedCommit, DumpedMessage
 from couriermq.storage.migrating import Migration
+from couriermq.storage.postgres.connection import migrations
 from couriermq.storage.postgres.dumping import PostgresDump
 from couriermq.storage.sqlite.dumping import SqliteDump
 from tests.support.engines import ENGINES, TENANT, WHO, Rig, forget
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.postgres
 def dump(engine: str, directory: Path, *, source: bool) -> Dump:
     if engine == "sqlite":
         return SqliteDump(directory, source=source)
-    return PostgresDump(shared_cluster().store_url(directory))
+    return PostgresDump(shared_cluster().store_url(directory), source=source)
 
 
 async def lived(rig: Rig, seed: int) -> None:
@@ -382,3 +384,32 @@ async def test_nothing_is_written_over_another_store(tmp_path: Path) -> None:
         await rig.close()
     with pytest.raises(CannotOpen, match="already holds a store"):
         await migrated(dump("sqlite", tmp_path / "a", source=True), dump("sqlite", tmp_path / "b", source=False), now=0)
+
+
+async def test_a_refused_target_stays_as_it_was(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        await (await inhabited("sqlite", tmp_path / name, 1)).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "b" / "courier.db")) as db:
+        db.execute("PRAGMA user_version = 3")
+    before = {name: (tmp_path / "b" / name).read_bytes() for name in ("courier.db", "courier.db-mark")}
+    with pytest.raises(CannotOpen, match="already holds a store"):
+        await migrated(dump("sqlite", tmp_path / "a", source=True), dump("sqlite", tmp_path / "b", source=False), now=0)
+    assert {name: (tmp_path / "b" / name).read_bytes() for name in before} == before
+
+
+async def test_a_refused_database_keeps_its_schema(tmp_path: Path) -> None:
+    await (await inhabited("sqlite", tmp_path / "a", 1)).close()
+    await (await inhabited("postgres", tmp_path / "b", 1)).close()
+    cluster = shared_cluster()
+    cluster.change(tmp_path / "b", "UPDATE schema_version SET version = 3; ALTER TABLE lane RENAME TO elsewhere")
+    target = dump("postgres", tmp_path / "b", source=False)
+    try:
+        with pytest.raises(CannotOpen, match="already holds a store"):
+            await migrated(dump("sqlite", tmp_path / "a", source=True), target, now=0)
+        assert cluster.execute(f"SELECT version FROM {cluster._schemas[tmp_path / 'b']}.schema_version") == [(3,)]
+    finally:
+        newest = migrations()[-1][0]
+        cluster.change(
+            tmp_path / "b", f"UPDATE schema_version SET version = {newest}; ALTER TABLE elsewhere RENAME TO lane"
+        )
+        forget(tmp_path / "b")

@@ -72,8 +72,9 @@ SELECT start, count, at, private, events FROM (
 class PostgresDump:
     """A database, read beside running nodes until `hold`; nodes that start from then on wait."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, source: bool) -> None:
         self._url = url
+        self._source = source
 
     async def open(self) -> None:
         try:
@@ -90,8 +91,12 @@ class PostgresDump:
         for setting in ("enable_seqscan", "enable_hashjoin"):
             await self._db.execute(f"SET {setting} = on".encode())
         self._space = await space_of(self._db)
-        await migrate(self._db, self._space)
         self._loader = Loader(self._asked, space=self._space, locks=False)
+        if self._source:
+            await self.begin_writing()
+
+    async def begin_writing(self) -> None:
+        await migrate(self._db, self._space)
         ((shards,),) = await self._ask("SELECT count(*) FROM record WHERE kind = 'shard' AND id <> '0' AND NOT gone")
         if shards or await self._ask("SELECT FROM meta WHERE name = 'shard'"):
             raise CannotOpen("the store is divided into shards; drain all but the home, then migrate that")
@@ -113,6 +118,16 @@ class PostgresDump:
         return await ask(self._db, steps)
 
     # -- reading ----------------------------------------------------------------------------------------------
+
+    async def is_used(self) -> bool:
+        return await self._meta("seal_key") is not None or await self._meta("shard") is not None
+
+    async def _meta(self, name: str) -> bytes | None:
+        """Also of an empty database, or one of an earlier version."""
+        if await self._ask("SELECT to_regclass('meta') IS NULL") == [(True,)]:
+            return None
+        found = await self._ask("SELECT value FROM meta WHERE name = %s", name)
+        return bytes(found[0][0]) if found else None
 
     async def facts(self) -> Facts | None:
         found = await self._ask("SELECT value FROM meta WHERE name = 'seal_key'")
@@ -235,8 +250,8 @@ class PostgresDump:
     # -- writing ----------------------------------------------------------------------------------------------
 
     async def read_note(self) -> Note | None:
-        found = await self._ask("SELECT value FROM meta WHERE name = 'migration'")
-        return msgspec.msgpack.decode(bytes(found[0][0]), type=Note) if found else None
+        found = await self._meta("migration")
+        return msgspec.msgpack.decode(found, type=Note) if found else None
 
     async def write_note(self, note: Note | None) -> None:
         await self._db.execute("DELETE FROM meta WHERE name = 'migration'")

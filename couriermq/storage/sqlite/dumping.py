@@ -51,22 +51,28 @@ class SqliteDump:
         self._path = directory
         self._source = source
         self._lock: DirectoryLock | None = None
+        self._is_written = False
 
     async def open(self) -> None:
         if self._source and not (self._path / DATABASE).exists():
             raise CannotOpen(f"there is no store in {self._path}")
         if not self._source:
             self._lock = prepare(self._path)
-            forget_mark(self._path)
-        self._db = connect(self._path / DATABASE, read_only=self._source)
-        if not self._source:
-            migrate(self._db)
-        elif self._one("PRAGMA user_version") < migrations()[-1][0]:
+        self._db = connect(self._path / DATABASE, read_only=True)
+        if self._source and self._one("PRAGMA user_version") < migrations()[-1][0]:
             self._db.close()
             raise CannotOpen(f"{self._path} was written by an earlier Courier: start this one on it once, then migrate")
 
+    async def begin_writing(self) -> None:
+        if not self._is_written:
+            self._db.close()
+            forget_mark(self._path)
+            self._db = connect(self._path / DATABASE)
+            self._is_written = True
+            migrate(self._db)
+
     async def close(self) -> None:
-        if not self._source:
+        if self._is_written:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.close()
         if self._lock is not None:
@@ -83,6 +89,16 @@ class SqliteDump:
         return True
 
     # -- reading ----------------------------------------------------------------------------------------------
+
+    async def is_used(self) -> bool:
+        return self._meta("seal_key") is not None
+
+    def _meta(self, name: str) -> bytes | None:
+        """Also of an empty database, or one of an earlier version."""
+        if not self._one("SELECT count(*) FROM sqlite_master WHERE name = 'meta'"):
+            return None
+        found = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return bytes(found[0]) if found else None
 
     async def facts(self) -> Facts | None:
         meta = dict(self._db.execute("SELECT name, value FROM meta").fetchall())
@@ -222,8 +238,8 @@ class SqliteDump:
     # -- writing ----------------------------------------------------------------------------------------------
 
     async def read_note(self) -> Note | None:
-        found = self._db.execute("SELECT value FROM meta WHERE name = 'migration'").fetchone()
-        return msgspec.msgpack.decode(found[0], type=Note) if found else None
+        found = self._meta("migration")
+        return msgspec.msgpack.decode(found, type=Note) if found else None
 
     async def write_note(self, note: Note | None) -> None:
         if note is None:

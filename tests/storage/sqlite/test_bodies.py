@@ -401,6 +401,7 @@ async def test_a_damaged_row_of_another_lane_is_found_and_told_to_readers(tmp_pa
     await rig.close()
     dump = SqliteDump(tmp_path, source=False)
     await dump.open()
+    await dump.begin_writing()
     await dump.put_journal(commits)
     await dump.close()
     await rig.open()
