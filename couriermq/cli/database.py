@@ -81,15 +81,26 @@ async def _backup(url: str, target: Path) -> None:
 
 
 async def _restore(url: str, source: Path) -> None:
-    """Of several shards, each goes into the database whose address the home has noted."""
+    """Of several shards, each goes into the database whose address the home has noted; all must be empty before."""
     care, home = _care(), source / HOME.name
     if not home.is_dir():
         await care.restore(url, source)
         return
-    await care.restore(url, home)
-    for shard in await _shards(url):
-        if shard.number != HOME.number:
-            await care.restore(shard.url, source / shard.name)
+
+    async def look_at(shards: list[Shard]) -> None:
+        for shard in _others(shards):
+            try:
+                await care.look_at_target(shard.url, source / shard.name)
+            except CannotOpen as error:
+                raise CannotOpen(f"shard {shard.name}: {error}") from None
+
+    await care.restore(url, home, look_at)
+    for shard in _others(await _shards(url)):
+        await care.restore(shard.url, source / shard.name)
+
+
+def _others(shards: list[Shard]) -> list[Shard]:
+    return [shard for shard in shards if shard.number != HOME.number and not shard.is_removed]
 
 
 async def _shards(url: str) -> list[Shard]:

@@ -237,8 +237,10 @@ def test_a_backup_has_all_shards_and_the_doctor_looks_at_all(cluster: list[Serve
     assert damaged.code != 0
     assert "shard second: " in damaged.out
     assert "already holds data" in operator("restore", copy).err
-    for name in ("home", "second"):
-        shared_cluster().wipe(tmp_path / name)
+    shared_cluster().wipe(tmp_path / "home")
+    assert "shard second: the store already holds data" in operator("restore", copy).err
+    assert shared_cluster().execute(f"SELECT FROM {shared_cluster()._schemas[tmp_path / 'home']}.meta") == []
+    shared_cluster().wipe(tmp_path / "second")
     operator.ok("restore", copy)
     operator.ok("doctor")
     other.come_back()

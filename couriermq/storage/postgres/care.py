@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -105,18 +105,24 @@ WHERE held.head IS DISTINCT FROM kept.head OR held.leased IS DISTINCT FROM kept.
 
 
 @contextlib.asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Connection]:
-    """A connection for somebody who is no node; raises CannotOpen where there is nothing to look after."""
+async def _connected(url: str) -> AsyncIterator[Connection]:
     try:
         connection = await connect(url)
     except psycopg.Error as error:
         raise CannotOpen(f"the database cannot be opened: {detail(error, url)}") from error
     try:
-        if await _rows(connection, "SELECT to_regclass('journal') IS NOT NULL") != [(True,)]:
-            raise CannotOpen("the database holds no data of Courier; `courier serve` with this store makes it")
         yield connection
     finally:
         await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Connection]:
+    """A connection for somebody who is no node; raises CannotOpen where there is nothing to look after."""
+    async with _connected(url) as connection:
+        if await _rows(connection, "SELECT to_regclass('journal') IS NOT NULL") != [(True,)]:
+            raise CannotOpen("the database holds no data of Courier; `courier serve` with this store makes it")
+        yield connection
 
 
 async def shards(connection: Connection) -> list[Shard]:
@@ -248,20 +254,45 @@ async def _copy_out(connection: Connection, query: str, path: Path) -> None:
                 file.write(block)
 
 
-async def restore(url: str, source: Path) -> None:
-    """Put a backup into an empty store; no node may be running on it."""
-    if not (source / VERSION_FILE).exists():
-        raise CannotOpen(f"{source} holds no backup of a PostgreSQL store")
-    connection = await connect(url)
-    try:
+async def restore(url: str, source: Path, look_at: Callable[[list[Shard]], Awaitable[None]] | None = None) -> None:
+    """Put a backup into an empty store; no node may be running on it.
+
+    What is put in is undone where `look_at`, which is given the shards that the backup knows of, raises an error.
+    """
+    _refuse_other_version(source)
+    async with _connected(url) as connection:
+        await _refuse_data(connection)
         await migrate(connection, await space_of(connection))
-        if int((source / VERSION_FILE).read_text()) != await version_of(connection):
-            raise CannotOpen(f"the backup in {source} was made by another version of Courier; restore it with that one")
         async with connection.transaction():
+            await _refuse_data(connection)
             await _copy_in(connection, source)
             await mark(connection, RESTORED)
-    finally:
-        await connection.close()
+            if look_at is not None:
+                await look_at(await shards(connection))
+            await _set_sequences(connection, source)  # no transaction undoes this
+
+
+async def look_at_target(url: str, source: Path) -> None:
+    """Raise CannotOpen where a restore would; changes nothing."""
+    _refuse_other_version(source)
+    async with _connected(url) as connection:
+        await _refuse_data(connection)
+
+
+def _refuse_other_version(source: Path) -> None:
+    if not (source / VERSION_FILE).exists():
+        raise CannotOpen(f"{source} holds no backup of a PostgreSQL store")
+    if int((source / VERSION_FILE).read_text()) != migrations()[-1][0]:
+        raise CannotOpen(f"the backup in {source} was made by another version of Courier; restore it with that one")
+
+
+async def _refuse_data(connection: Connection) -> None:
+    """Whichever version has written it; an empty database has no tables."""
+    for table in TABLES:
+        if await _rows(connection, "SELECT to_regclass(%s) IS NULL", table) == [(True,)]:
+            continue
+        if await _rows(connection, f"SELECT FROM {table} LIMIT 1"):
+            raise CannotOpen("the store already holds data; restore into an empty one")
 
 
 async def begin_incarnation(url: str, *, reason: str) -> None:
@@ -277,13 +308,13 @@ async def begin_incarnation(url: str, *, reason: str) -> None:
 
 async def _copy_in(connection: Connection, source: Path) -> None:
     for table in TABLES:
-        (count,) = await (await connection.execute(f"SELECT count(*) FROM {table}".encode())).fetchone() or (0,)  # noqa: S608
-        if count:
-            raise CannotOpen("the store already holds data; restore into an empty one")
         async with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN".encode()) as rows:
             with (source / table).open("rb") as file:
                 while block := file.read(1 << 20):
                     await rows.write(block)
+
+
+async def _set_sequences(connection: Connection, source: Path) -> None:
     for sequence in SEQUENCES:
         last, called = (source / sequence).read_text().split()
         await connection.execute("SELECT setval(%s, %s, %s)", (sequence, int(last), called == "t"))

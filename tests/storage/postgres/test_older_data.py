@@ -17,6 +17,8 @@ from couriermq.core.events import EventKind
 from couriermq.core.model import Ack, Job, Settled
 from couriermq.journal.cursors import Cursors
 from couriermq.storage.base import CannotOpen
+from couriermq.storage.postgres import care
+from couriermq.storage.postgres.connection import migrations
 from couriermq.storage.postgres.store import PostgresStore
 from tests.support.engines import TENANT, WHO, Rig
 from tests.support.postgres import shared_cluster
@@ -193,3 +195,20 @@ async def test_it_is_not_converted_while_nodes_of_the_earlier_courier_run(url: s
             await Rig(lambda: PostgresStore(url)).open()
     async with opened(url) as rig:
         assert await rig.store.check() == []
+
+
+async def test_a_refused_restore_leaves_the_database_as_it_was(url: str, tmp_path: Path) -> None:
+    newest = migrations()[-1][0]
+    (tmp_path / "schema_version").write_text(f"{newest}\n")
+    with pytest.raises(CannotOpen, match="already holds data"):
+        await care.restore(url, tmp_path)
+    assert shared_cluster().execute(f"SELECT version FROM {NAME}.schema_version") == [(3,)]
+
+
+async def test_a_restore_of_another_version_s_backup_makes_no_tables(tmp_path: Path) -> None:
+    (tmp_path / "schema_version").write_text("3\n")
+    shared_cluster().execute("DROP SCHEMA IF EXISTS untouched CASCADE; CREATE SCHEMA untouched")
+    with pytest.raises(CannotOpen, match="made by another version"):
+        await care.restore(shared_cluster().url("untouched"), tmp_path)
+    assert shared_cluster().execute("SELECT FROM pg_tables WHERE schemaname = 'untouched'") == []
+    shared_cluster().execute("DROP SCHEMA untouched")
