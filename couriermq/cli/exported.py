@@ -14,9 +14,9 @@ from urllib.parse import quote
 import msgspec
 
 from couriermq.cli.client import body_of
-from couriermq.cli.durable import appear, make_folder
 from couriermq.cli.exits import Failure
 from couriermq.cli.publishing import encoded
+from couriermq.durable import appear, make_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

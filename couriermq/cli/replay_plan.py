@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from couriermq.cli.durable import appear, sync, sync_parent
 from couriermq.cli.publishing import encoded, portions
+from couriermq.durable import appear, sync, sync_parent
 
 Json = dict[str, Any]
 

@@ -24,6 +24,7 @@ OUR_WORDS = {
 MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "clock": set(),
+    "durable": set(),
     "memory": set(),
     "waiting": {"clock"},
     "admission": {"core"},
@@ -33,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "storage.*": {
         "core",
         "clock",
+        "durable",
         "storage.base",
         "storage.agenda",
         "storage.claims",
@@ -134,7 +136,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"storage.*", "storage.skew"},
     "cli": {"core", "clock", "catalog", "broker", "config", "server", "storage.base", "storage.*", "auth", "journal"}
-    | {"spark", "lake", "report", "storage.checking", "storage.dump", "storage.migrating", "permissions", "workers"},
+    | {
+        "durable",
+        "spark",
+        "lake",
+        "report",
+        "storage.checking",
+        "storage.dump",
+        "storage.migrating",
+        "permissions",
+        "workers",
+    },
 }
 """What each part may import besides itself and the package root; `.*` stands for each folder of its own."""
 

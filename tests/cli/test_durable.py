@@ -11,6 +11,9 @@ import pytest
 
 from couriermq.cli.exported import Export, Note
 from couriermq.cli.replay_plan import NOTE, REPLAYS, Order, Plan
+from couriermq.storage.sqlite import care
+from couriermq.storage.sqlite.store import SqliteStore
+from tests.support.engines import ENGINES, Rig, back_up, forget
 
 ORDER = Order(table="dead_letters", where="true", tenant="default", queue="q", name="")
 
@@ -91,3 +94,39 @@ def test_each_file_of_an_export_is_on_disk_with_its_name(disk: Disk) -> None:
     assert disk.missing() == []
     export.finish([], [])
     assert disk.missing() == []
+
+
+async def test_a_backup_and_a_restored_store_are_on_disk_with_their_names(disk: Disk, tmp_path: Path) -> None:
+    rig = Rig(lambda: SqliteStore(tmp_path / "data", min_free_bytes=0))
+    await rig.open()
+    await rig.create("orders")
+    disk.root.mkdir()
+    care.backup(tmp_path / "data", disk.root / "new" / "copy")
+    assert disk.missing() == []
+    await rig.close()
+    care.restore(disk.root / "new" / "copy", disk.root / "other" / "data")
+    assert [name for name in disk.missing() if name != "other/data/lock"] == []
+
+
+@pytest.mark.postgres
+async def test_a_backup_of_a_database_is_on_disk_before_it_counts_as_one(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(lambda: ENGINES["postgres"](tmp_path / "data"))
+    await rig.open()
+    await rig.create("orders")
+    disk.root.mkdir()
+    copy, missing = disk.root / "new" / "copy", []
+    replace = Path.replace
+
+    def watched(path: Path, target: Path) -> Path:
+        missing.append(disk.missing())
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    await back_up(rig, copy)
+    assert missing == [[]]
+    assert disk.missing() == []
+    assert (copy / "schema_version").exists()
+    await rig.close()
+    forget(tmp_path / "data")

@@ -13,6 +13,7 @@ import psycopg
 from couriermq.core.model import UNENDING
 from couriermq.core.sharding import Shard
 from couriermq.core.shards import OUTBOX
+from couriermq.durable import appear, make_folder, sync
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import (
     OLDER,
@@ -227,7 +228,10 @@ async def _quarantine(connection: Connection) -> Findings:
 
 
 async def backup(connection: Connection, target: Path) -> None:
-    """Write a consistent copy, a file a table, into a new directory while the nodes go on working."""
+    """Write a consistent copy, a file a table, into a new directory while the nodes go on working.
+
+    The file with the version comes last, when all others are on disk: without it there is no backup.
+    """
     await asyncio.to_thread(_make_empty, target)
     version = await version_of(connection)
     await connection.execute(_ONE_MOMENT)
@@ -238,13 +242,14 @@ async def backup(connection: Connection, target: Path) -> None:
             await _copy_out(connection, f"SELECT last_value, is_called FROM {sequence}", target / sequence)  # noqa: S608
     finally:
         await connection.execute("ROLLBACK")
-    await asyncio.to_thread((target / VERSION_FILE).write_text, f"{version}\n")
+    await asyncio.to_thread(sync, target)
+    await asyncio.to_thread(appear, target / VERSION_FILE, lambda draft: draft.write_text(f"{version}\n"))
 
 
 def _make_empty(target: Path) -> None:
     if target.exists() and any(target.iterdir()):
         raise CannotOpen(f"{target} is not empty; choose a new directory for the backup")
-    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(target, mode=0o700)
 
 
 async def _copy_out(connection: Connection, query: str, path: Path) -> None:
@@ -252,6 +257,7 @@ async def _copy_out(connection: Connection, query: str, path: Path) -> None:
         async with connection.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT".encode()) as rows:
             async for block in rows:
                 file.write(block)
+    await asyncio.to_thread(sync, path)
 
 
 async def restore(url: str, source: Path, look_at: Callable[[list[Shard]], Awaitable[None]] | None = None) -> None:

@@ -1,6 +1,5 @@
 """Looking after a data directory: is it sound, make a copy, bring a copy back. Works beside a running server."""
 
-import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -14,6 +13,7 @@ from couriermq.core.events import Event
 from couriermq.core.incarnations import Identity
 from couriermq.core.lanes import LANE_SIZE
 from couriermq.core.model import UNENDING
+from couriermq.durable import make_folder, sync
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.checking import (
     OLDER,
@@ -38,7 +38,6 @@ from couriermq.storage.sqlite.connection import (
     migrate,
     migrations,
     prepare,
-    sync_directory,
 )
 from couriermq.storage.sqlite.contents import is_sound
 from couriermq.storage.sqlite.identity import mark
@@ -214,12 +213,12 @@ def backup(directory: Path, target: Path, progress: Progress | None = None) -> F
         raise CannotOpen(f"{directory} holds no {DATABASE}; is it the data directory?")
     if target.exists() and any(target.iterdir()):
         raise CannotOpen(f"{target} is not empty; choose a new directory for the backup")
-    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(target, mode=0o700)
     _copy(source, target / DATABASE, progress)
     findings = examine(target)
     if wrong := findings.damage or _damaged_by_copying(directory, target, findings):
         raise CannotOpen(f"the copy in {target} is not sound: {wrong[0]}")
-    sync_directory(target)
+    sync(target)
     return findings
 
 
@@ -251,6 +250,7 @@ def _copy(source: Path, path: Path, progress: Progress | None = None) -> None:
     finally:
         copy.close()
         db.close()
+    sync(path)
 
 
 def _report(progress: Progress | None) -> Callable[[int, int, int], None] | None:
@@ -275,10 +275,8 @@ def restore(source: Path, directory: Path) -> None:
         for left in directory.glob(f"{partial.name}*"):
             left.unlink()
         _copy(source / DATABASE, partial)
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
         partial.rename(directory / DATABASE)
-        sync_directory(directory)
+        sync(directory)
     finally:
         lock.release()
 
@@ -308,7 +306,7 @@ def begin_incarnation(directory: Path, *, reason: str) -> None:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             db.close()
-        sync_directory(directory)
+        sync(directory)
     finally:
         lock.release()
 
@@ -335,6 +333,6 @@ def continue_after(directory: Path, *, offset: int, next_seq: int, last: Event) 
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             db.close()
-        sync_directory(directory)
+        sync(directory)
     finally:
         lock.release()

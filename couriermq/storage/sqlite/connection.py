@@ -10,6 +10,7 @@ import struct
 from importlib.resources import files
 from pathlib import Path
 
+from couriermq.durable import make_folder
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.sqlite.checksums import register
 
@@ -98,7 +99,7 @@ def _lock_database(path: Path) -> int:
 def prepare(directory: Path, *, database: bool = True) -> DirectoryLock:
     """Make the directory and an empty database if need be and take them; raises CannotOpen with the reason."""
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(directory, mode=0o700)
         lock = DirectoryLock(directory, database=database)
     except OSError as error:
         raise CannotOpen(f"the data directory {directory} cannot be used: {error.strerror}") from error
@@ -150,12 +151,3 @@ def migrate(connection: sqlite3.Connection) -> None:
     for version, sql in steps:
         if version > present:
             connection.executescript(f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version = {version};\nCOMMIT;")
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names of new files durable, not only their contents."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

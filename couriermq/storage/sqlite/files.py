@@ -12,11 +12,12 @@ from couriermq.core.incarnations import Identity
 from couriermq.core.jumps import Jump
 from couriermq.core.lifecycle.tally import Tally
 from couriermq.core.receipts import Sealer
+from couriermq.durable import sync
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.group_commit import GroupCommit
 from couriermq.storage.sqlite import care, trim
 from couriermq.storage.sqlite.checksums import sound
-from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, sync_directory
+from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate
 from couriermq.storage.sqlite.identity import mark as mark_for_new_incarnation
 from couriermq.storage.sqlite.identity import next_numbers, open_identity
 from couriermq.storage.sqlite.ledger import Ledger
@@ -81,7 +82,7 @@ class Files:
             self._db, self._copier, path, mark=mark, spare_bytes=self._min_free_bytes, disk_is_low=self._is_disk_low
         )
         os.fsync(self._log.descriptor)
-        sync_directory(self.path)
+        sync(self.path)
         ledger = self._ledger
         mark.advance(
             self._log.position, next_offset=ledger.next_offset, next_seq=ledger.next_seq, next_lease=ledger.next_lease

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from couriermq.storage.sqlite.connection import DATABASE, PRIVATE_FILE, sync_directory
+from couriermq.durable import sync
+from couriermq.storage.sqlite.connection import DATABASE, PRIVATE_FILE
 
 MARK = f"{DATABASE}-mark"
 SYNC_SECONDS = 1.0
@@ -63,7 +64,7 @@ class Mark:
         os.posix_fallocate(self._file, 0, 2 * _SLOT_BYTES)
         if is_new:
             os.fsync(self._file)
-            sync_directory(directory)
+            sync(directory)
         self._map = mmap.mmap(self._file, 2 * _SLOT_BYTES)
         self.newest = _newest(self._map) or Progress(0, False, NO_LOG, 0, 0, 0)
         self.is_synced = True

@@ -21,9 +21,9 @@ def sync_parent(path: Path) -> None:
         sync(path.absolute().parent)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, *, mode: int = 0o777) -> None:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True, mode=mode)
     for each in missing:
         sync_parent(each)
 
