@@ -62,6 +62,7 @@ class Move:
         self._ids = {queue.id for queue in family}
         self._versions: dict[int, Versions] = {queue.key: {} for queue in family}
         self._told_at = 0.0
+        self._may_have_flipped = False
         self._mark: Mark = relocation.queue_id, relocation.runner
         self._reached = reached
 
@@ -126,7 +127,7 @@ class Move:
             await self._reach("whole")
             await self._flip(target, began)
         except BaseException:
-            if self._relocation.state is RelocationState.FROZEN:
+            if not self._may_have_flipped:  # else the fence stays until somebody has read what the map says
                 await quietly(thaw(self._routing, self._relocation, self._family), "the queue waits")
             raise
         log.info("queue %s moved", self._relocation.queue, extra={"frozen_ms": self._relocation.frozen_ms})
@@ -175,6 +176,7 @@ class Move:
             frozen_ms = round((perf_counter() - began) * 1_000)
             done = self._changed(state=RelocationState.CLEANING, frozen_ms=frozen_ms)
             news = [*map(named_record, known), *(place_record(queue, to) for queue in known), relocation_record(done)]
+            self._may_have_flipped = True  # from here on also where an error comes back
             await home.change_records(put=news)
             self._relocation = done
             routing.places.learn(news, ())

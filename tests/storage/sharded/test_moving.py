@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,10 +13,11 @@ from couriermq.core.errors import AlreadyExists, CourierError, InUse, Invalid, L
 from couriermq.core.model import SECOND, Draft, Kind, Lease, ListenerSettings, Queue, Sent, State
 from couriermq.core.sharding import Relocation, RelocationState, Shard, ShardState
 from couriermq.core.shards import first_of, shard_of
-from couriermq.storage.base import CannotOpen, Parcel
+from couriermq.storage.base import CannotOpen, Parcel, StoredRecord
 from couriermq.storage.postgres.store import PostgresStore
 from couriermq.storage.sharded.carrier import pack
 from couriermq.storage.sharded.moving import Move, begin, family_of
+from couriermq.storage.sharded.places import FENCE, PLACE
 from couriermq.storage.staging import pack as pack_stage
 from tests.support.engines import TENANT, WHO, Rig, TwoShards, forget
 from tests.support.eventually import eventually
@@ -464,6 +465,48 @@ async def stopped_at(rig: Rig, name: str, point: str) -> "asyncio.Task[None]":
     await asyncio.wait([task, asyncio.create_task(there.wait())], return_when=asyncio.FIRST_COMPLETED)
     assert there.is_set(), task.exception()
     return task
+
+
+@pytest.mark.parametrize("changed", [True, False])
+async def test_a_mover_that_cannot_know_whether_the_map_has_changed_keeps_the_queue_fenced(
+    nodes: list[Rig], monkeypatch: pytest.MonkeyPatch, changed: bool
+) -> None:
+    """Nodes that have not heard of a change would go on at the source, which is then erased."""
+    rig, other = nodes
+    await fill(rig, "orders", Kind.STANDARD)
+    before = await rig.browse("orders"), await rig.counters("orders")
+    start, goal = place_of(rig, "orders"), other_place(rig, "orders")
+    routing, queue = sharded(rig).routing, rig.queue("orders")
+    relocation = await begin(routing, rig.clock, queue, routing.places.shard_named(goal).number)
+    assert isinstance(routing.home, PostgresStore)
+    commits, change = routing.home._records._commit, routing.home.change_records
+    commit = commits.submit
+
+    async def lost(order: Any) -> None:
+        if changed:
+            await commit(order)
+        raise Unavailable("the answer was lost")
+
+    async def forgetful(*, put: Sequence[StoredRecord], **given: Any) -> None:
+        with monkeypatch.context() as deeper:
+            if any(record.kind == PLACE for record in put):
+                deeper.setattr(commits, "submit", lost)
+            await change(put=put, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(routing.home, "change_records", forgetful)
+        with pytest.raises(Unavailable):
+            await Move(routing, rig.clock, relocation, family_of(routing, queue)).run()
+    source = await routing.engine(relocation.source)
+    assert [record.kind for record in await source.load_records() if record.kind == FENCE] == [FENCE]
+    for _ in range(12):
+        await sharded(rig).shards.tick()
+    assert (await ended(rig, "orders")).state is (RelocationState.DONE if changed else RelocationState.FAILED)
+    assert place_of(rig, "orders") == (goal if changed else start)
+    assert [record for record in await source.load_records() if record.kind == FENCE] == []
+    await known_to(other, "orders")
+    assert (await other.browse("orders"), await other.counters("orders")) == before
+    await other.send("orders")
 
 
 async def test_callers_of_a_queue_that_is_frozen_wait_and_then_hear_so(
