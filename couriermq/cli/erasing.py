@@ -23,7 +23,7 @@ from couriermq.config import Settings
 from couriermq.core.lanes import lane_named, lane_of
 from couriermq.journal.place import LocalPlace, place_of
 from couriermq.journal.segments import Segment, chain
-from couriermq.lake.blanking import MARK, Found, Wanted
+from couriermq.lake.blanking import HIDDEN, MARK, Found, Wanted, look_for
 from couriermq.lake.tables import Lake
 
 Json = dict[str, Any]
@@ -124,24 +124,24 @@ def _finish_rebuild(lake: Path) -> None:
 def _erase_patiently(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt, *, wait_s: float) -> None:
     """Again until the journal has sealed all that there is to erase, or for so long."""
     deadline_s = time.monotonic() + wait_s
+    found = look_for(wanted)  # for all rounds: what one of them has blanked tells the next no id
     while True:
-        _erase(remote, settings, wanted, done)
+        _erase(remote, settings, wanted, found, done)
         if not done.pending_offsets or time.monotonic() >= deadline_s:
             return
         _write_on(remote)
         time.sleep(POLL_S)
 
 
-def _erase(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt) -> None:
+def _erase(remote: Remote, settings: Settings, wanted: Wanted, found: Found, done: Receipt) -> None:
     from couriermq.lake import erasing  # noqa: PLC0415 - loads pyarrow
 
     place = place_of(settings.archive) if settings.archive else LocalPlace(settings.data / "archive")
     tables = Lake(settings.lake_place)
     sealed = erasing.sealed_segments(place)
-    found = Found()
     erasing.clear_drafts(tables)
     with Progress("erasing", unit="file", json=remote.json) as progress:
-        for found in erasing.look_through(place, sealed, tables, wanted):
+        for _ in erasing.look_through(place, sealed, tables, wanted, found):
             progress.advance(messages=len(found.seqs))
         try:
             for rewritten in erasing.erase_segments(place, sealed, wanted, found):
@@ -179,7 +179,9 @@ def _pending_from(remote: Remote, start: int, wanted: Wanted, found: Found) -> l
     while True:
         query: Json = {"from": start, "limit": PAGE, "tenant": wanted.tenant}
         page = remote.client.get(route("journal", "events"), query)
-        pending += [event["offset"] for event in page["events"] if _speaks_of(event, wanted, found)]
+        spoken = [event for event in page["events"] if _speaks_of(event, wanted, found)]
+        pending += [event["offset"] for event in spoken]
+        found.copies.update(event["seq"] for event in spoken if _is_hidden(event) and event["seq"] is not None)
         if page["next"] == start:
             return pending
         start = page["next"]
@@ -190,6 +192,8 @@ def _speaks_of(event: Json, wanted: Wanted, found: Found) -> bool:
         return False
     if event["seq"] is not None and event["seq"] in found.all_seqs:
         return True
+    if event["message_id"] in found.ids and (_is_hidden(event) or event["seq"] is None):
+        return True  # a copy for a listener, or the exchange that the message came through
     if wanted.queue is not None and event["queue"] != wanted.queue:
         return False
     if wanted.message_id is not None:
@@ -198,6 +202,10 @@ def _speaks_of(event: Json, wanted: Wanted, found: Found) -> bool:
     name, value = wanted.attribute
     attributes = (event["detail"] or {}).get("attributes") or {}
     return name in attributes and attributes[name] == value
+
+
+def _is_hidden(event: Json) -> bool:
+    return (event["queue"] or "").startswith(HIDDEN)
 
 
 def _replays(lake: Lake, seqs: list[int]) -> list[str]:

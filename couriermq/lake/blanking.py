@@ -37,15 +37,22 @@ class Found(msgspec.Struct):
 
     seqs: set[int] = msgspec.field(default_factory=set)
     ids: set[str] = msgspec.field(default_factory=set)
+    copies: set[int] = msgspec.field(default_factory=set)
+    """The seqs of these copies."""
     marked: set[int] = msgspec.field(default_factory=set)
     """Those that were erased before, of which something may be left."""
 
     @property
     def all_seqs(self) -> set[int]:
-        return self.seqs | self.marked
+        return self.seqs | self.copies | self.marked
 
 
 LOOKED_AT = ("kind", "tenant", "queue", "seq", "message_id", "detail")
+
+
+def look_for(wanted: Wanted) -> Found:
+    """What is known before anything was looked at."""
+    return Found(ids={wanted.message_id} if wanted.message_id is not None and wanted.queue is None else set())
 
 
 def find(rows: "pa.Table", wanted: Wanted, found: Found) -> None:
@@ -85,7 +92,7 @@ def _is_wanted(row: dict[str, Any], wanted: Wanted) -> bool:
 
 
 def blank(rows: "pa.Table", wanted: Wanted, found: Found) -> tuple["pa.Table", list[int]]:
-    """The rows without what is erased, and the offsets of the rows that are changed by it."""
+    """The rows without what is erased, and the offsets of the rows that are changed by it; notes copies in `found`."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -93,6 +100,8 @@ def blank(rows: "pa.Table", wanted: Wanted, found: Found) -> tuple["pa.Table", l
     count = pc.sum(mask).as_py() or 0
     if not count:
         return rows, []
+    hidden = pc.starts_with(pc.fill_null(rows.column("queue"), ""), HIDDEN)
+    found.copies.update(pc.drop_null(rows.column("seq").filter(pc.and_(mask, hidden))).to_pylist())
     marks = pa.array([MARK + str(seq or 0) for seq in rows.column("seq").to_pylist()], pa.string())
     changes: dict[str, Callable[[Any], Any]] = {
         "message_id": lambda column: pc.if_else(mask, marks.cast(column.type), column),

@@ -50,9 +50,8 @@ def sealed_segments(place: Place) -> list[Segment]:
     return sorted(segments.among(place.list()))
 
 
-def look_through(place: Place, sealed: Sequence[Segment], lake: Lake, wanted: Wanted) -> Iterator[Found]:
+def look_through(place: Place, sealed: Sequence[Segment], lake: Lake, wanted: Wanted, found: Found) -> Iterator[Found]:
     """What is found so far, told after each file of the archive and of the lake's events."""
-    found = Found(ids={wanted.message_id} if wanted.message_id is not None and wanted.queue is None else set())
     for segment in sealed:
         with contextlib.suppress(FileNotFoundError):  # the server has removed it since
             for rows in segments.read_tables(place, segment, start=segment.start, stop=segment.end, columns=LOOKED_AT):

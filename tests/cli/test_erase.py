@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from couriermq.cli.erasing import _speaks_of
 from couriermq.cli.lakes import only_writer
 from couriermq.journal.place import LocalPlace
 from couriermq.journal.schema import journal_schema
 from couriermq.journal.segments import Segment, name_of
-from couriermq.lake.blanking import Found, Wanted, blank, find
+from couriermq.lake.blanking import Found, Wanted, blank, find, look_for
 from couriermq.lake.erasing import _erase_file, erase_segments, look_through, ranges, sealed_segments
 from couriermq.lake.tables import Lake
 from tests.cli.conftest import Courier
@@ -76,6 +77,46 @@ def test_copies_for_listeners_go_with_the_message_and_strangers_with_its_id_do_n
     assert json.loads(blanked.column("detail")[3].as_py()) == {"queue_count": 2, "erased": True}
 
 
+def told(*rows: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events as the server tells of them."""
+    return [row | {"detail": json.loads(row["detail"]) if row["detail"] else None} for row in rows]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Wanted(tenant="default", attribute=("user", "ada")),
+        Wanted(tenant="default", message_id="shared", queue="orders"),
+    ],
+)
+@pytest.mark.parametrize("sealed_count", [1, 2])
+def test_copies_that_are_not_sealed_yet_are_pending_and_are_erased_later(wanted: Wanted, sealed_count: int) -> None:
+    """Whether something of the copy is sealed already, or nothing."""
+    copy: dict[str, Any] = {"message_id": "shared", "queue": "~listener", "seq": 2, "detail": None, "body": None}
+    events = [
+        event(1, message_id="shared"),
+        event(2, **copy),
+        event(3, kind="received", **copy),
+        event(4, kind="acked", **copy | {"detail": '{"delivered":true}'}),
+        event(5, message_id="shared", kind="published", seq=None, detail='{"queue_count":2}'),
+    ]
+    strangers = [
+        event(6, message_id="shared", queue="elsewhere", detail=None),
+        event(7, message_id="other", queue="~listener", detail=None),
+    ]
+    rows = table(*events[:sealed_count])
+    found = found_in(rows, wanted)
+    blank(rows, wanted, found)
+    left = [*events[sealed_count:], *strangers]
+    pending = [one["offset"] for one in told(*left) if _speaks_of(one, wanted, found)]
+    assert pending == [one["offset"] for one in events[sealed_count:]]
+    rows = table(*left)
+    find(rows, wanted, found)
+    assert blank(rows, wanted, found)[1] == pending
+    later = table(event(8, kind="dead_lettered", **copy))
+    assert blank(later, wanted, Found(copies=found.copies))[1] == [8]
+
+
 def test_a_segment_that_lies_inside_another_is_erased_too(tmp_path: Path) -> None:
     """A node that had stood still has published it; no reader of the archive looks into it, but it is a file."""
     place = LocalPlace(tmp_path / "archive")
@@ -86,7 +127,7 @@ def test_a_segment_that_lies_inside_another_is_erased_too(tmp_path: Path) -> Non
         draft.publish(name_of(0, end))
     wanted = Wanted(tenant="default", message_id="m0")
     sealed = [Segment(0, 3, 1), *sealed_segments(place)]  # the server has removed the first one since
-    *_, found = look_through(place, sealed, Lake(tmp_path / "lake"), wanted)
+    *_, found = look_through(place, sealed, Lake(tmp_path / "lake"), wanted, look_for(wanted))
     done = [one for one in erase_segments(place, sealed, wanted, found) if one]
     assert sorted(one.file for one in done) == [name_of(0, 1), name_of(0, 2)]
     rows = [pq.read_table(path).column("message_id")[0].as_py() for path in (tmp_path / "archive").glob("*.parquet")]
