@@ -1,10 +1,10 @@
 """`courier erase`."""
 
-import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from couriermq.cli.client import route
 from couriermq.cli.connection import REMOTE, Remote
 from couriermq.cli.data import Config, Data, LakePlace, read_settings
+from couriermq.cli.erasure_receipt import Receipt, begin, write
 from couriermq.cli.exits import Exit, Failure, usage
 from couriermq.cli.lakes import only_writer
 from couriermq.cli.live import remove_live
@@ -23,36 +24,19 @@ from couriermq.config import Settings
 from couriermq.core.lanes import lane_named, lane_of
 from couriermq.journal.place import LocalPlace, place_of
 from couriermq.journal.segments import Segment, chain
-from couriermq.lake.blanking import HIDDEN, MARK, Found, Wanted, look_for
+from couriermq.lake.blanking import HIDDEN, MARK, Found, Wanted, hash_of, look_for
 from couriermq.lake.tables import Lake
 
+if TYPE_CHECKING:
+    from couriermq.lake.erasing import Rewritten
+
 Json = dict[str, Any]
+Note = Callable[[], None]
+"""Writes the receipt as it is now."""
 
 PAGE = 1_000
 POLL_S = 2.0
 RECEIPTS = "erasures"
-
-
-class Receipt(msgspec.Struct, kw_only=True):
-    """What was removed, and what could not be yet. It names no message: only the hash of what was asked for."""
-
-    erased_at: int
-    tenant: str
-    queue: str | None
-    asked_sha256: str
-    seqs: list[int] = msgspec.field(default_factory=list)
-    live_removed: int = 0
-    """Messages that were still in a queue."""
-    archive: list[Any] = msgspec.field(default_factory=list)
-    tables: dict[str, list[Any]] = msgspec.field(default_factory=dict)
-    pending_offsets: list[tuple[int, int]] = msgspec.field(default_factory=list)
-    """Events that the journal has not sealed yet."""
-    replays: list[str] = msgspec.field(default_factory=list)
-    """Unfinished replays, which hold messages of their own."""
-
-    @property
-    def is_complete(self) -> bool:
-        return not self.pending_offsets and not self.replays
 
 
 def erase(
@@ -89,16 +73,27 @@ def erase(
     """
     wanted = _wanted(remote, message, attribute, queue)
     settings = read_settings({"data": data, "lake": lake}, config)
-    if isinstance(remote.client.get(route("journal"))["next"], str):
+    journal = remote.client.get(route("journal"))
+    if isinstance(journal["next"], str):
         raise Failure("erase needs root's token: it compares the journal's own numbers with the archive's", Exit.DENIED)
     remote.screen.confirm("remove these messages from queues, archive and tables for good?", yes=yes)
-    asked = hashlib.sha256(f"{message}\n{attribute}".encode()).hexdigest()
-    done = Receipt(erased_at=SystemClock().now(), tenant=remote.tenant, queue=queue, asked_sha256=asked)
+    done = Receipt(
+        erased_at=SystemClock().now(),
+        store=journal["store"],
+        tenant=remote.tenant,
+        queue=wanted.queue,
+        asked_sha256=hash_of(f"{message}\n{attribute}"),
+    )
     with only_writer(settings.lake_place):
+        note = partial(write, done, begin(done, receipt, settings.data / RECEIPTS))
         _finish_rebuild(settings.lake_place)
-        done.live_removed = remove_live(remote, wanted)
-        _erase_patiently(remote, settings, wanted, done, wait_s=wait / 1_000)
-    _write(done, receipt or settings.data / RECEIPTS / f"{done.erased_at}.json")
+        for count in remove_live(remote, wanted):
+            done.live_removed += count
+            note()
+        _erase_patiently(remote, settings, wanted, done, note, wait_s=wait / 1_000)
+        if not done.pending_offsets and not done.replays:
+            done.complete, done.ids_sha256 = True, []
+        note()
     return _tell(remote, done)
 
 
@@ -121,19 +116,24 @@ def _finish_rebuild(lake: Path) -> None:
         finish(lake)
 
 
-def _erase_patiently(remote: Remote, settings: Settings, wanted: Wanted, done: Receipt, *, wait_s: float) -> None:
+def _erase_patiently(
+    remote: Remote, settings: Settings, wanted: Wanted, done: Receipt, note: Note, *, wait_s: float
+) -> None:
     """Again until the journal has sealed all that there is to erase, or for so long."""
     deadline_s = time.monotonic() + wait_s
     found = look_for(wanted)  # for all rounds: what one of them has blanked tells the next no id
+    found.seqs.update(done.seqs)
+    found.hashes.update(done.ids_sha256)
     while True:
-        _erase(remote, settings, wanted, found, done)
+        _erase(remote, settings, wanted, found, done, note)
+        note()
         if not done.pending_offsets or time.monotonic() >= deadline_s:
             return
         _write_on(remote)
         time.sleep(POLL_S)
 
 
-def _erase(remote: Remote, settings: Settings, wanted: Wanted, found: Found, done: Receipt) -> None:
+def _erase(remote: Remote, settings: Settings, wanted: Wanted, found: Found, done: Receipt, note: Note) -> None:
     from couriermq.lake import erasing  # noqa: PLC0415 - loads pyarrow
 
     place = place_of(settings.archive) if settings.archive else LocalPlace(settings.data / "archive")
@@ -143,19 +143,27 @@ def _erase(remote: Remote, settings: Settings, wanted: Wanted, found: Found, don
     with Progress("erasing", unit="file", json=remote.json) as progress:
         for _ in erasing.look_through(place, sealed, tables, wanted, found):
             progress.advance(messages=len(found.seqs))
+        done.seqs, done.ids_sha256 = sorted(found.seqs), sorted(found.hashes | set(map(hash_of, found.ids)))
+        note()
         try:
             for rewritten in erasing.erase_segments(place, sealed, wanted, found):
                 progress.advance()
-                done.archive += [rewritten] if rewritten else []
+                _add(rewritten, done.archive, note)
             for table in erasing.TABLES:
-                files = [one for one in erasing.erase_table(tables, table, wanted, found) if one]
+                files = done.tables.setdefault(table, [])
+                for rewritten in erasing.erase_table(tables, table, wanted, found):
+                    _add(rewritten, files, note)
                 progress.advance()
-                done.tables[table] = done.tables.get(table, []) + files
         except erasing.Busy as busy:
             raise Failure(str(busy), Exit.UNAVAILABLE) from None
-        done.seqs = sorted(set(done.seqs) | found.seqs)
         done.pending_offsets = erasing.ranges(_pending(remote, chain(sealed), wanted, found))
     done.replays = _replays(tables, done.seqs)
+
+
+def _add(rewritten: "Rewritten | None", files: list[Any], note: Note) -> None:
+    if rewritten is not None:
+        files.append(rewritten)
+        note()
 
 
 def _write_on(remote: Remote) -> None:
@@ -192,7 +200,7 @@ def _speaks_of(event: Json, wanted: Wanted, found: Found) -> bool:
         return False
     if event["seq"] is not None and event["seq"] in found.all_seqs:
         return True
-    if event["message_id"] in found.ids and (_is_hidden(event) or event["seq"] is None):
+    if found.has_id(event["message_id"]) and (_is_hidden(event) or event["seq"] is None):
         return True  # a copy for a listener, or the exchange that the message came through
     if wanted.queue is not None and event["queue"] != wanted.queue:
         return False
@@ -222,18 +230,13 @@ def _replays(lake: Lake, seqs: list[int]) -> list[str]:
 # -- the receipt ----------------------------------------------------------------------------------------------
 
 
-def _write(done: Receipt, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(done), indent=2) + b"\n")
-
-
 def _tell(remote: Remote, done: Receipt) -> int:
     tables = sum(len(files) for files in done.tables.values())
     words = (
         f"erased {show_count(len(done.seqs), 'message')}: {done.live_removed} from queues, rows in"
         f" {show_count(len(done.archive), 'segment')} and in {show_count(tables, 'file')} of tables"
     )
-    remote.screen.tell(msgspec.to_builtins(done) | {"complete": done.is_complete}, words)
+    remote.screen.tell(msgspec.to_builtins(done), words)
     if done.pending_offsets:
         count = sum(last - first + 1 for first, last in done.pending_offsets)
         remote.screen.warn(
@@ -242,4 +245,4 @@ def _tell(remote: Remote, done: Receipt) -> int:
         )
     if done.replays:
         remote.screen.warn(f"an unfinished replay still holds some of them: finish {', '.join(done.replays)} first")
-    return Exit.OK if done.is_complete else Exit.FAILED
+    return Exit.OK if done.complete else Exit.FAILED

@@ -1,5 +1,6 @@
 """Messages that are in queues now, found by what they are and removed."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,16 +14,14 @@ Json = dict[str, Any]
 PAGE = 1_000
 
 
-def remove_live(remote: Remote, wanted: Wanted) -> int:
-    """Remove them from every queue, whatever their state; returns how many there were."""
+def remove_live(remote: Remote, wanted: Wanted) -> Iterator[int]:
+    """Remove them from every queue, whatever their state; tells how many there were, request by request."""
     queues = [wanted.queue] if wanted.queue else [one["name"] for one in remote.every(remote.path("queues"), "queues")]
-    removed = 0
     for queue in queues:
         seqs = [message["seq"] for message in _live(remote, queue, wanted)]
         for start in range(0, len(seqs), BATCH_COUNT):
             order = {"seqs": seqs[start : start + BATCH_COUNT]}
-            removed += len(remote.client.post(remote.queue(queue, "remove"), order)["seqs"])
-    return removed
+            yield len(remote.client.post(remote.queue(queue, "remove"), order)["seqs"])
 
 
 def _live(remote: Remote, queue: str, wanted: Wanted) -> list[Json]:

@@ -4,6 +4,7 @@ An erased row keeps its offset, kind, instant, queue, seq and sizes, so that off
 message id becomes `erased-<seq>`, its body null, and of its detail only what is Courier's own is left.
 """
 
+import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ class Found(msgspec.Struct):
 
     seqs: set[int] = msgspec.field(default_factory=set)
     ids: set[str] = msgspec.field(default_factory=set)
+    hashes: set[str] = msgspec.field(default_factory=set)
+    """Of such ids that an earlier run has found, and perhaps blanked where they could be found."""
     copies: set[int] = msgspec.field(default_factory=set)
     """The seqs of these copies."""
     marked: set[int] = msgspec.field(default_factory=set)
@@ -45,6 +48,13 @@ class Found(msgspec.Struct):
     @property
     def all_seqs(self) -> set[int]:
         return self.seqs | self.copies | self.marked
+
+    def has_id(self, message_id: str) -> bool:
+        return message_id in self.ids or (bool(self.hashes) and hash_of(message_id) in self.hashes)
+
+
+def hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 LOOKED_AT = ("kind", "tenant", "queue", "seq", "message_id", "detail")
@@ -63,6 +73,9 @@ def find(rows: "pa.Table", wanted: Wanted, found: Found) -> None:
     rows = rows.filter(pc.and_(mine, pc.is_valid(rows.column("message_id"))))
     erased = rows.filter(pc.starts_with(rows.column("message_id"), MARK))
     found.marked.update(seq for seq in erased.column("seq").to_pylist() if seq is not None)
+    if found.hashes:
+        ids = rows.filter(_elsewhere(rows)).column("message_id").unique().to_pylist()
+        found.ids.update(one for one in ids if found.has_id(one))
     for row in _candidates(rows, wanted).to_pylist():
         if _is_wanted(row, wanted):
             found.ids.add(row["message_id"])
@@ -124,11 +137,17 @@ def _mask(rows: "pa.Table", wanted: Wanted, found: Found) -> "pa.ChunkedArray":
     seq, message_id = rows.column("seq"), rows.column("message_id")
     mask = pc.is_in(seq, value_set=pa.array(sorted(found.all_seqs), pa.int64()))
     same_id = pc.is_in(message_id, value_set=pa.array(sorted(found.ids), pa.string()))
-    queue = pc.fill_null(rows.column("queue"), "")
-    elsewhere = pc.or_(pc.starts_with(queue, HIDDEN), pc.is_null(seq))
-    mask = pc.or_(mask, pc.and_(same_id, elsewhere))
+    mask = pc.or_(mask, pc.and_(same_id, _elsewhere(rows)))
     untouched = pc.invert(pc.fill_null(pc.starts_with(message_id, MARK), False))
     return pc.and_(pc.and_(mask, untouched), pc.equal(rows.column("tenant"), wanted.tenant))
+
+
+def _elsewhere(rows: "pa.Table") -> "pa.ChunkedArray":
+    """Rows of copies for listeners, and of the exchange that messages came through."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    queue = pc.fill_null(rows.column("queue"), "")
+    return pc.or_(pc.starts_with(queue, HIDDEN), pc.is_null(rows.column("seq")))
 
 
 def _details(column: "pa.ChunkedArray", mask: "pa.ChunkedArray") -> "pa.Array":

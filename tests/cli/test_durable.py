@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from couriermq.cli.erasure_receipt import Receipt, begin
 from couriermq.cli.exported import Export, Note
 from couriermq.cli.replay_plan import NOTE, REPLAYS, Order, Plan
 from couriermq.storage.sqlite import care
@@ -58,6 +59,12 @@ def write_down(folder: Path) -> None:
     folder.mkdir(parents=True)
     pq.write_table(pa.table({"seq": [1, 2]}), folder / "part-0.parquet")
     (folder / "_SUCCESS").touch()
+
+
+def test_the_receipt_of_an_erasure_is_on_disk_before_anything_is_erased(disk: Disk) -> None:
+    receipt = Receipt(erased_at=1, store="s", tenant="default", queue=None, asked_sha256="a")
+    begin(receipt, None, disk.root / "data" / "erasures")
+    assert disk.missing() == []
 
 
 def test_the_list_of_a_replay_is_on_disk_before_anything_is_sent(disk: Disk) -> None:

@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from couriermq.cli.erasing import _speaks_of
+from couriermq.cli.erasure_receipt import Receipt, begin, write
+from couriermq.cli.exits import Failure
 from couriermq.cli.lakes import only_writer
 from couriermq.journal.place import LocalPlace
 from couriermq.journal.schema import journal_schema
 from couriermq.journal.segments import Segment, name_of
-from couriermq.lake.blanking import Found, Wanted, blank, find, look_for
+from couriermq.lake.blanking import Found, Wanted, blank, find, hash_of, look_for
 from couriermq.lake.erasing import _erase_file, erase_segments, look_through, ranges, sealed_segments
 from couriermq.lake.tables import Lake
 from tests.cli.conftest import Courier
@@ -115,6 +117,40 @@ def test_copies_that_are_not_sealed_yet_are_pending_and_are_erased_later(wanted:
     assert blank(rows, wanted, found)[1] == pending
     later = table(event(8, kind="dead_lettered", **copy))
     assert blank(later, wanted, Found(copies=found.copies))[1] == [8]
+
+
+def test_a_run_after_one_that_was_killed_finds_copies_of_messages_that_have_lost_their_id() -> None:
+    wanted = Wanted(tenant="default", attribute=("user", "ada"))
+    first, copy = table(event(1, message_id="shared")), event(2, message_id="shared", queue="~listener", detail=None)
+    rest = table(copy, event(3, message_id="shared", kind="published", seq=None), event(4, queue="~listener"))
+    blanked, _ = blank(first, wanted, found_in(first, wanted))
+    found = Found(seqs={1}, hashes={hash_of("shared")})
+    assert [_speaks_of(one, wanted, found) for one in told(copy, copy | {"message_id": "other"})] == [True, False]
+    for rows in (blanked, rest):
+        find(rows, wanted, found)
+    assert [blank(rows, wanted, found)[1] for rows in (blanked, rest)] == [[], [2, 3]]
+
+
+def receipt_of(**given: Any) -> Receipt:
+    whole: dict[str, Any] = {"erased_at": 5, "store": "s", "tenant": "default", "queue": None, "asked_sha256": "a"}
+    return Receipt(**whole | given)
+
+
+def test_a_receipt_that_is_not_complete_is_gone_on_with_where_it_is(tmp_path: Path) -> None:
+    first = receipt_of(erased_at=1, seqs=[3], live_removed=2, archive=["one"], tables={"events": ["e"]})
+    write(first, tmp_path / "1.json")
+    write(receipt_of(erased_at=2, complete=True, seqs=[4]), tmp_path / "2.json")
+    for n, other in enumerate(({"store": "t"}, {"tenant": "x"}, {"queue": "orders"}, {"asked_sha256": "b"})):
+        write(receipt_of(erased_at=3, seqs=[5], **other), tmp_path / f"other-{n}.json")
+    (tmp_path / "strange.json").write_text("not a receipt")
+    again = receipt_of(seqs=[1])
+    assert begin(again, None, tmp_path) == tmp_path / "1.json"
+    assert (again.erased_at, again.seqs, again.live_removed, again.archive) == (1, [1, 3], 2, ["one"])
+    moved = receipt_of()
+    assert begin(moved, tmp_path / "named.json", tmp_path) == tmp_path / "named.json"
+    assert (moved.seqs, moved.tables, (tmp_path / "1.json").exists()) == ([1, 3], {"events": ["e"]}, False)
+    with pytest.raises(Failure, match="is no file"):
+        begin(receipt_of(), Path("/dev/null"), tmp_path)
 
 
 def test_a_segment_that_lies_inside_another_is_erased_too(tmp_path: Path) -> None:
@@ -223,6 +259,29 @@ def test_one_persons_messages_are_gone_everywhere_and_the_rest_is_as_it_was(
 
     again = courier.ok("erase", "-a", "user=u1", "--yes", "--json").json
     assert (again["complete"], again["archive"], again["live_removed"]) == (True, [], 0)
+
+
+@pytest.mark.slow
+def test_what_a_run_that_failed_has_done_is_in_the_receipt_of_the_next(shop: ServerProcess) -> None:
+    courier = Courier(COURIER_URL=shop.url, COURIER_TOKEN=shop.token, COURIER_DATA=str(shop.data))
+    command = ("erase", "-a", "user=u1", "--wait", "30s", "--yes", "--json")
+    before = courier.ok("browse", "orders", "--json").json
+    assert courier(*command, "--receipt", shop.data / "courier.db" / "receipt.json").code == 1
+    assert courier.ok("browse", "orders", "--json").json == before
+    (path,) = Lake(shop.data / "lake").files("messages")
+    whole = path.read_bytes()
+    path.write_bytes(b"not a table")
+    assert courier(*command).code != 0
+    (receipt,) = (shop.data / "erasures").glob("*.json")
+    first = json.loads(receipt.read_text())
+    assert (first["complete"], first["live_removed"], len(first["seqs"])) == (False, 5, 10)
+    assert first["tables"]["events"]
+    path.write_bytes(whole)
+    told = courier.ok(*command).json
+    assert (told["complete"], told["live_removed"], told["seqs"]) == (True, 5, first["seqs"])
+    assert told["archive"][: len(first["archive"])] == first["archive"]
+    assert told["tables"]["events"][:1] == first["tables"]["events"]
+    assert (list(receipt.parent.iterdir()), json.loads(receipt.read_text())) == ([receipt], told)
 
 
 @pytest.mark.slow
