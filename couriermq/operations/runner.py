@@ -28,6 +28,8 @@ LOOK_MS = 5 * SECOND
 SAVE_MS = 2 * SECOND
 STALE_MS = 30 * SECOND
 """An operation of which another node has written nothing for this long has lost its node."""
+ALIVE_MS = 10 * SECOND
+"""How often an operation that keeps to a slow rate says that its node lives."""
 RUNNING_COUNT = 10
 """Operations of a tenant that may run at one time."""
 KEPT_COUNT = 100
@@ -205,12 +207,16 @@ class Operations:
         self._end(operation, State.DONE)
 
     async def _pause(self, tenant: str, operation: Operation, count: int) -> None:
-        """Keep to the rate, in short steps, so that its end is heard."""
+        """Keep to the rate, in short steps, so that its end is heard, and let other nodes know that this one lives."""
         if operation.per_second is None:
             await asyncio.sleep(0)
             return
-        until = self._clock.now() + int(count / operation.per_second * 1_000)
+        saved_at = self._clock.now()
+        until = saved_at + int(count / operation.per_second * 1_000)
         while self._goes_on(tenant, operation) and self._clock.now() < until:
+            if self._clock.now() >= saved_at + ALIVE_MS:
+                saved_at = self._clock.now()
+                await self._put(tenant, operation)
             await self._clock.sleep_until(min(until, self._clock.now() + SECOND))
 
     def _goes_on(self, tenant: str, operation: Operation) -> bool:

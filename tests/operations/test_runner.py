@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,9 @@ async def rig(engine: str, tmp_path: Path) -> AsyncIterator[Rig]:
     forget(tmp_path / "data")
 
 
-def operations_of(rig: Rig) -> Operations:
+def operations_of(rig: Rig, *, shared: bool = False) -> Operations:
     history = History(Past(rig.store))
-    return Operations(rig.broker, rig.catalog, rig.clock, rig.stages, history, holds=rig.store.holds, shared=False)
+    return Operations(rig.broker, rig.catalog, rig.clock, rig.stages, history, holds=lambda duty: True, shared=shared)
 
 
 async def bodies(rig: Rig, name: str) -> Counter[bytes]:
@@ -129,3 +130,28 @@ async def test_a_queue_that_is_deleted_ends_its_operation(rig: Rig, monkeypatch:
     rig.clock.advance(ms=2_000)
     done = await finished(operations, operation)
     assert (done.state, "no queue" in (done.error or "")) == (State.FAILED, True)
+
+
+async def test_a_slow_operation_is_not_taken_up_by_another_node(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    operations, other = operations_of(rig, shared=True), operations_of(rig, shared=True)
+    put, writes = rig.catalog.put_record, 0
+
+    async def counted(*arguments: Any, **options: Any) -> object:
+        nonlocal writes
+        writes += 1
+        return await put(*arguments, **options)
+
+    operation = await operations.start(
+        rig.queue("orders"), None, Verb.REMOVE, Where(), per_second=0.001, principal="test"
+    )
+    await eventually(lambda: operation.done_count == 1)
+    monkeypatch.setattr(rig.catalog, "put_record", counted)
+    for _ in range(10):
+        rig.clock.advance(ms=runner.ALIVE_MS)
+        await eventually(lambda: rig.catalog.record("operation", "default", operation.id).changed_at == rig.now)
+        assert not other._is_abandoned(rig.catalog.record("operation", "default", operation.id))
+    assert writes == 10
+    rig.clock.advance(ms=runner.STALE_MS)
+    assert other._is_abandoned(rig.catalog.record("operation", "default", operation.id))
+    operations.stop()
+    await eventually(lambda: not operations._tasks)
