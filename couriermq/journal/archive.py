@@ -16,7 +16,7 @@ from couriermq.core.duties import ARCHIVE
 from couriermq.core.errors import Unavailable
 from couriermq.core.jumps import Jump, end_of_stretch, forward, skip
 from couriermq.core.lanes import first_of_lane, lane_of, shard_of_lane
-from couriermq.core.model import SECOND
+from couriermq.core.model import MINUTE, SECOND
 from couriermq.journal import ownership, segments
 from couriermq.journal.place import Draft, Place
 from couriermq.journal.segments import Segment, SegmentWriter
@@ -24,6 +24,8 @@ from couriermq.storage.base import CannotOpen, ShardLog, Span
 
 LOOK_MS = 5 * SECOND
 """How often there is a look whether something is to be sealed."""
+CONTAINED_MS = 5 * MINUTE
+"""How often the whole archive is listed for segments that lie inside others."""
 CHUNK = 4_000
 """Events that are turned into columns at a time, so that others get their turn."""
 TRIM_STEP = 20_000
@@ -103,6 +105,7 @@ class Archive:
         self._mark = fresh_key().hex()[:8]
         self._stopping = False
         self._last_at: dict[Segment, int] = {}
+        self._listed_at = 0
 
     # -- what is there ----------------------------------------------------------------------------------------
 
@@ -135,6 +138,8 @@ class Archive:
             await self._set_lost_aside()
             await asyncio.to_thread(ownership.write, self.place, self._store.identity, shard=await self._shard())
         await self.look()
+        if writes:
+            await self._remove_contained()
         self._opened, self._incarnation = writes, self._store.identity.present.name
 
     async def _shard(self) -> int:
@@ -219,7 +224,8 @@ class Archive:
         """Seal what is due and forget what is too much."""
         if not self._opened or self._incarnation != self._store.identity.present.name:
             await self.open()
-        await self._remove_contained()
+        if self._clock.now() >= self._listed_at + CONTAINED_MS:
+            await self._remove_contained()
         await self._seal_due()
         await self._forget()
 
@@ -228,6 +234,7 @@ class Archive:
 
         Readers of the archive pass over it, but who queries the files would count its events twice.
         """
+        self._listed_at = self._clock.now()
         found = segments.among(await asyncio.to_thread(self.place.list))
         present = {segment for segment in found if not segments.is_lost(segment, self._store.jumps)}
         contained = sorted(present.difference(segments.chain([*present])))

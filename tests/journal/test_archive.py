@@ -282,6 +282,30 @@ async def test_a_segment_that_appears_inside_another_is_removed_by_the_node_that
     assert await shelf.everything() == before
 
 
+async def test_a_segment_that_appears_later_is_removed_without_listing_the_archive_in_every_round(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(shelf)
+    await shelf.seal()
+    (whole,) = shelf.archive.segments
+    shutil.copy(tmp_path / "archive" / whole.name, tmp_path / "archive" / segments.name_of(0, 2))
+    names, count = shelf.place.list, 0
+
+    def counted() -> list[tuple[str, int]]:
+        nonlocal count
+        count += 1
+        return names()
+
+    monkeypatch.setattr(shelf.place, "list", counted)
+    for _ in range(archiving.CONTAINED_MS // archiving.LOOK_MS - 1):
+        shelf.rig.clock.advance(ms=archiving.LOOK_MS)
+        await shelf.archive.tend()
+    assert (count, len(files(tmp_path))) == (0, 2)
+    shelf.rig.clock.advance(ms=archiving.LOOK_MS)
+    await shelf.archive.tend()
+    assert (count, files(tmp_path)) == (2, [whole.name])
+
+
 async def test_a_place_that_cannot_be_written_leaves_the_journal_whole(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
