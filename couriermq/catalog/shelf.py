@@ -122,8 +122,8 @@ class Shelf(Memory):
         for stored in delete:
             if stored.kind not in KINDS:
                 self._pass_on(stored, False)
-            elif (thing := self._learned(stored)) is not None and self._present(thing) is not None:
-                self._forget(thing)
+            elif (thing := self._learned(stored)) is not None and (known := self._present(thing)) is not None:
+                self._forget(known)  # it may have been changed before it was deleted
         for stored in put:
             if stored.kind not in KINDS:
                 self._pass_on(stored, True)

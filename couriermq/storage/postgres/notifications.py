@@ -330,6 +330,9 @@ class Watch:
             except (psycopg.Error, CourierError, OSError) as error:
                 await self._lose(error)
                 await asyncio.sleep(TICK_SECONDS)
+            except Exception:  # whoever has asked for it would not hear; the next tick is another try
+                log.exception("this node could not follow the others")
+                await asyncio.sleep(TICK_SECONDS)
             ticks += 1
 
     async def _lose(self, error: Exception) -> None:

@@ -293,3 +293,27 @@ async def test_a_connection_that_is_lost_while_a_node_stops_does_not_keep_it(
     await begun.wait()
     async with asyncio.timeout(PATIENCE_SECONDS):
         await rig.close()
+
+
+async def test_a_node_that_failed_to_hear_of_a_change_goes_on_listening(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = Rig(lambda: PostgresStore(url)), Rig(lambda: PostgresStore(url))
+    await asyncio.gather(one.open(), other.open())
+    assert isinstance(other.store, PostgresStore)
+    node = other.store._node
+    refresh = node.refresh
+
+    async def fails_once() -> None:
+        monkeypatch.setattr(node, "refresh", refresh)
+        raise KeyError("a defect")
+
+    try:
+        monkeypatch.setattr(node, "refresh", fails_once)
+        await one.create("first")
+        await eventually(lambda: node.refresh is refresh)
+        await one.create("second")
+        await eventually(lambda: [queue.name for queue in other.catalog.queues(TENANT)] == ["first", "second"])
+        assert "could not follow" in caplog.text
+    finally:
+        await asyncio.gather(one.close(), other.close())
