@@ -311,8 +311,7 @@ class Memory:
                 self._aliases.update(dict.fromkeys(thing.aliases.items(), thing))
             case Queue():
                 if old := self._queues.get(thing.id):
-                    self._names.pop((old.tenant, old.name), None)
-                    self._forget_queue_aliases(old)
+                    self._forget_names(old)
                 elif thing.owner is None:
                     self._queue_counts[thing.tenant] += 1
                 for alias in thing.aliases.items():
@@ -354,14 +353,15 @@ class Memory:
             case Queue():
                 if thing.owner is None:
                     self._queue_counts[thing.tenant] -= 1
-                self._forget_queue_aliases(self._queues[thing.id])
-                del self._queues[thing.id], self._queue_keys[thing.key], self._names[thing.tenant, thing.name]
+                self._forget_names(self._queues[thing.id])
+                del self._queues[thing.id], self._queue_keys[thing.key]
                 self._tell_consumer(thing, False)
                 if self._queue_watcher is not None:
                     self._queue_watcher(thing.key)
             case Exchange():
                 self._queue_counts[thing.tenant] -= 1
-                del self._exchanges[thing.id], self._names[thing.tenant, thing.name]
+                self._forget_names(thing)
+                del self._exchanges[thing.id]
             case Binding():
                 del self._bindings[thing.exchange_id][thing.queue_id]
             case Listener():
@@ -390,9 +390,15 @@ class Memory:
         for secret_hash in credential.secret_hashes(0):
             self._secrets.pop(secret_hash, None)
 
-    def _forget_queue_aliases(self, queue: Queue) -> None:
-        for alias in queue.aliases.items():
-            self._queue_aliases.pop((queue.tenant, *alias), None)
+    def _forget_names(self, thing: Queue | Exchange) -> None:
+        """Its name and its aliases, but for those that lead to something else by now: changes are learned out of
+        order."""
+        if (named := self._names.get((thing.tenant, thing.name))) is not None and named.id == thing.id:
+            del self._names[thing.tenant, thing.name]
+        for alias in thing.aliases.items() if isinstance(thing, Queue) else ():
+            key = (thing.tenant, *alias)
+            if (known := self._queue_aliases.get(key)) is not None and known.id == thing.id:
+                del self._queue_aliases[key]
 
     def _forget_aliases(self, tenant_id: str) -> None:
         for key in [key for key, tenant in self._aliases.items() if tenant.id == tenant_id]:

@@ -55,3 +55,38 @@ def test_a_change_and_a_deletion_that_were_heard_of_already_are_no_news(catalog:
     for _ in range(2):
         learn(catalog, delete=(queue(1, "first"),))
     assert catalog.queue_count("t") == 0
+
+
+def test_a_name_that_went_from_one_queue_to_another_leads_to_the_other(catalog: Catalog) -> None:
+    """The other is heard of first where the one was changed again since."""
+    learn(catalog, put=(queue(1, "orders"),))
+    learn(catalog, put=(queue(2, "orders"), queue(1, "old-orders")))
+    assert [catalog.queue("t", name).id for name in ("orders", "old-orders")] == ["id2", "id1"]
+
+
+def test_two_queues_can_swap_their_names(catalog: Catalog) -> None:
+    learn(catalog, put=(queue(1, "first"), queue(2, "second")))
+    learn(catalog, put=(queue(1, "second"), queue(2, "first")))
+    assert [catalog.queue("t", name).id for name in ("first", "second")] == ["id2", "id1"]
+
+
+def test_a_name_that_went_from_a_queue_to_an_exchange_leads_to_the_exchange(catalog: Catalog) -> None:
+    learn(catalog, put=(queue(1, "orders"),))
+    learn(catalog, put=(Exchange(id="exchange", tenant="t", name="orders"), queue(1, "old-orders")))
+    assert catalog.destination("t", "orders").id == "exchange"
+
+
+def test_an_alias_that_went_from_one_queue_to_another_leads_to_the_other(catalog: Catalog) -> None:
+    learn(catalog, put=(queue(1, "first", aliases={"cloudflare": "alias"}),))
+    learn(catalog, put=(queue(2, "second", aliases={"cloudflare": "alias"}), queue(1, "first")))
+    found = catalog.queue_of_alias("t", "cloudflare", "alias")
+    assert found is not None
+    assert found.id == "id2"
+
+
+def test_a_deletion_forgets_no_name_that_leads_elsewhere(catalog: Catalog) -> None:
+    learn(catalog, put=(queue(1, "orders", aliases={"cloudflare": "alias"}),))
+    learn(catalog, put=(queue(2, "orders", aliases={"cloudflare": "alias"}),))
+    learn(catalog, delete=(queue(1, "orders", aliases={"cloudflare": "alias"}),))
+    assert catalog.queue("t", "orders").id == "id2"
+    assert catalog.queue_of_alias("t", "cloudflare", "alias") == catalog.queue("t", "orders")
