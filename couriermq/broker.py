@@ -289,11 +289,11 @@ class Broker:
         deadline = self._clock.now() + wait_ms
         woken = False
         while True:
-            if queue.settings.paused:
-                raise QueuePaused(queue.name)
             seen = self._arrivals.seen(queue.key)
             now = self._clock.now()
             with self._arrivals.looking(queue.key, woken=woken):
+                if queue.settings.paused:
+                    raise QueuePaused(queue.name)
                 leases = await self._store.receive(
                     queue, limit=limit, lease_ms=lease_ms, now=now, principal=principal, group_limit=group_limit
                 )

@@ -62,10 +62,10 @@ class Arrivals:
 
     @contextlib.contextmanager
     def looking(self, queue_key: int, *, woken: bool) -> Iterator[None]:
-        """While a receiver looks; should it go away meanwhile, what it was woken for is the next one's."""
+        """While a receiver looks; should it fail or go away meanwhile, what it was woken for is the next one's."""
         try:
             yield
-        except asyncio.CancelledError:
+        except BaseException:
             if woken:
                 self.ready(queue_key, 1)
             raise

@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 import pytest
 
 from couriermq.clock import FakeClock
+from couriermq.core.errors import Unavailable
 from couriermq.waiting import Arrivals
 
 QUEUE, OTHER = 1, 2
@@ -115,6 +116,15 @@ async def test_a_receiver_that_goes_away_while_it_looks_passes_its_wake_up_on() 
     assert not waiter.done()  # nobody was woken, so there is nothing to pass on
     with pytest.raises(asyncio.CancelledError), arrivals.looking(QUEUE, woken=True):
         raise asyncio.CancelledError
+    assert await waiter is True
+
+
+async def test_a_receiver_whose_look_fails_passes_its_wake_up_on() -> None:
+    arrivals = Arrivals(FakeClock(now=0))
+    (waiter,) = started(wait(arrivals))
+    await settle_down()
+    with pytest.raises(Unavailable), arrivals.looking(QUEUE, woken=True):
+        raise Unavailable("the database is out of reach")
     assert await waiter is True
 
 

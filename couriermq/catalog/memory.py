@@ -188,7 +188,8 @@ class Memory:
         self._queue_watcher = watcher
 
     def watch_raised_limits(self, watcher: Callable[[int, int], None]) -> None:
-        """Tell somebody the key of a queue whose `max_leased` is raised, here or by another node, and by how much."""
+        """Tell somebody the key of a queue of which more may be leased, and how much: its `max_leased` was raised, or
+        it is no longer paused. Here or by another node."""
         self._limit_watcher = watcher
 
     def watch_listeners(self, watcher: Callable[[Listener, bool], None] | None) -> None:

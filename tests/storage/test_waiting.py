@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from couriermq.core.errors import QueueNotFound, QueuePaused
+from couriermq.core.errors import QueueNotFound, QueuePaused, Unavailable
 from couriermq.core.model import Kind, Lease, QueueSettings
 from couriermq.storage.group_commit import Collector
 from tests.support.engines import WHO, Rig
+from tests.support.eventually import PATIENCE_SECONDS
 
 WAIT_MS = 20_000
 
@@ -175,6 +176,50 @@ async def test_a_receiver_that_waits_at_a_queue_that_is_paused_hears_of_it_when_
     await rig.send("orders")
     with pytest.raises(QueuePaused):
         await receiver
+
+
+async def test_all_receivers_that_wait_at_a_queue_that_is_paused_hear_of_it_with_the_first_message(rig: Rig) -> None:
+    queue = await rig.create("orders")
+    receivers = [await parked(rig) for _ in range(3)]
+    await rig.catalog.change_queue(queue, settings=QueueSettings(paused=True), principal=WHO)
+    await rig.send("orders")
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        failures = await asyncio.gather(*receivers, return_exceptions=True)
+    assert [type(failure) for failure in failures] == [QueuePaused] * 3
+
+
+async def test_a_receiver_that_the_store_fails_leaves_the_message_to_the_next(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.create("orders")
+    first, second = await parked(rig), await parked(rig)
+    receive = rig.store.receive
+
+    async def fails_once(*values: Any, **order: Any) -> list[Lease]:
+        monkeypatch.setattr(rig.store, "receive", receive)
+        raise Unavailable("the database is out of reach")
+
+    monkeypatch.setattr(rig.store, "receive", fails_once)
+    sent = await rig.send("orders")
+    with pytest.raises(Unavailable):
+        await first
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert [lease.message.seq for lease in await second] == [sent.seq]
+
+
+async def test_a_receiver_that_waits_at_a_paused_queue_is_woken_when_the_queue_goes_on(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its node may not have heard of what came meanwhile."""
+    queue = await rig.create("orders")
+    receiver = await parked(rig)
+    paused = await rig.catalog.change_queue(queue, settings=QueueSettings(paused=True), principal=WHO)
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.arrivals, "ready", lambda queue_key, count: None)
+        sent = await rig.send("orders")
+    await rig.catalog.change_queue(paused, settings=QueueSettings(), principal=WHO)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert [lease.message.seq for lease in await receiver] == [sent.seq]
 
 
 async def test_a_receiver_that_waits_at_a_queue_that_is_deleted_hears_of_it(rig: Rig) -> None:

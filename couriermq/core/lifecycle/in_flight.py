@@ -21,6 +21,8 @@ def leasable(unit: Unit, queue: Queue, wanted: int) -> Deciding[int]:
 
 def gained(before: QueueSettings, after: QueueSettings) -> int:
     """How many messages more may be leased after a change of settings."""
+    if before.paused and not after.paused:
+        return LEASED_COUNT if after.max_leased is None else after.max_leased
     if before.max_leased is None:
         return 0
     return LEASED_COUNT if after.max_leased is None else max(0, after.max_leased - before.max_leased)

@@ -397,3 +397,14 @@ class TestLocks:
 )  # fmt: skip
 def test_a_limit_that_is_raised_lets_more_be_leased(before: int | None, after: int | None, count: int) -> None:
     assert gained(QueueSettings(max_leased=before), QueueSettings(max_leased=after)) == count
+
+
+@pytest.mark.parametrize(
+    ("was_paused", "is_paused", "max_leased", "count"),
+    [(True, False, None, LEASED_COUNT), (True, False, 5, 5), (True, True, None, 0), (False, True, None, 0)],
+)
+def test_a_queue_that_is_no_longer_paused_lets_all_be_leased(
+    was_paused: bool, is_paused: bool, max_leased: int | None, count: int
+) -> None:
+    before, after = (QueueSettings(paused=paused, max_leased=max_leased) for paused in (was_paused, is_paused))
+    assert gained(before, after) == count
