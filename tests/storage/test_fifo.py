@@ -304,3 +304,39 @@ async def test_what_is_sent_together_with_the_removal_of_the_last_of_its_group_i
     await asyncio.gather(gone, rig.send("orders", b"new", group="g"))
     left = (await rig.counters("orders")).ready_count
     assert len(await rig.receive("orders", limit=10)) == left
+
+
+# -- clocks that differ -------------------------------------------------------------------------------------------
+
+
+async def sent_ahead(rig: Rig, *bodies: str, **parts: Any) -> None:
+    """As by a node whose clock is ahead of the receiver's."""
+    rig.clock.advance(ms=300)
+    await send(rig, *bodies, **parts)
+    rig.clock.advance(ms=-300)
+
+
+async def test_what_is_ready_by_another_nodes_clock_is_ready(rig: Rig) -> None:
+    await line(rig)
+    await sent_ahead(rig, "a", "b", group="g")
+    await send(rig, "c", group="h")
+    assert bodies(await rig.receive("line", limit=10)) == "c a b"
+    assert await rig.receive("line", limit=10) == []
+
+
+async def test_a_group_that_another_nodes_clock_made_ready_is_locked_like_any(rig: Rig) -> None:
+    await line(rig)
+    await sent_ahead(rig, "a", "b")
+    lease = await rig.receive_one("line")
+    assert await rig.receive("line") == []
+    await rig.ack("line", lease)
+    assert bodies(await rig.receive("line")) == "b"
+
+
+async def test_what_is_delayed_hides_nothing_that_is_ready_by_another_nodes_clock(rig: Rig) -> None:
+    await line(rig)
+    await send(rig, "delayed", group="g", delay_ms=100)
+    await send(rig, "behind it", group="g")
+    await sent_ahead(rig, "ready", group="h")
+    assert bodies(await rig.receive("line", limit=1)) == "ready"
+    assert await rig.receive("line", limit=1) == []

@@ -168,9 +168,7 @@ class Memory:
             case needs.Dedup():
                 return {key: self.dedups[key] for key in need.keys if key in self.dedups}
             case needs.FreeGroups():
-                return [
-                    group for (key, group), kept in self.groups.items() if key == need.queue and _is_free(kept, need)
-                ]
+                return self._free_groups(need)
             case needs.InGroup():
                 return self._group(need.queue, need.group)[: need.limit]
             case needs.GroupHead():
@@ -192,6 +190,14 @@ class Memory:
                 parts = [part for part in self.claim_parts if part[0] <= need.position < part[0] + len(part[1])]
                 return parts[0] if parts else None
         raise NotImplementedError(need)
+
+    def _free_groups(self, need: needs.FreeGroups) -> list[str]:
+        by = 2**62 if need.by is None else need.by
+        mine = [(group, head, at) for (key, group), (head, at, _) in self.groups.items() if key == need.queue]
+        ready = {single.seq for single in self.singles.values() if single.state == State.READY}
+        due = [group for group, _, at in mine if at is not None and at <= need.now]
+        ahead = [group for group, head, at in mine if at is not None and need.now < at <= by and head in ready]
+        return (due + ahead)[: need.limit]
 
     def _next_due(self, key: int) -> tuple[int | None, int | None, int | None]:
         found = self._found(lambda row: row.queue == key)
@@ -218,10 +224,6 @@ class Memory:
         if isinstance(row, Single) and row.discard_at is not None:
             return row.discard_at <= need.now
         return row.entered_at <= need.until
-
-
-def _is_free(kept: list[int | None], need: needs.FreeGroups) -> bool:
-    return kept[1] is not None and kept[1] <= need.now
 
 
 def plain(count: int) -> list[Draft]:

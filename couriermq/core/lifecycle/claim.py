@@ -104,7 +104,7 @@ def _take(
     if not room:
         return [], 0
     if queue.kind is Kind.FIFO:
-        singles = yield from take_groups(unit, queue, limit=room, group_limit=room, now=ready_by)
+        singles = yield from take_groups(unit, queue, limit=room, group_limit=room, now=ready_by, by=ready_by)
         stretches = [Stretch(None, single) for single in singles]
     else:
         stretches = in_line((yield Ready(queue.key, room, ready_by)), room)

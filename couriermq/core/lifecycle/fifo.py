@@ -19,11 +19,18 @@ def refresh_group(unit: Unit, queue: Queue, group: str | None, *, leased: int) -
 
 
 def take_groups(
-    unit: Unit, queue: Queue, *, limit: int, group_limit: int, now: int, room: Room | None = None
+    unit: Unit,
+    queue: Queue,
+    *,
+    limit: int,
+    group_limit: int,
+    now: int,
+    by: int | None = None,
+    room: Room | None = None,
 ) -> Deciding[list[Single]]:
     """The first messages of groups that nobody holds, each group as far as it is ready and fits; locks the groups."""
     taken: list[Single] = []
-    groups: list[str] = yield FreeGroups(queue.key, now, limit)
+    groups: list[str] = yield FreeGroups(queue.key, now, limit, by)
     for group in groups:
         count = min(group_limit, limit - len(taken))
         if count == 0:

@@ -110,11 +110,14 @@ class Dedup(msgspec.Struct, frozen=True, gc=False):
 
 
 class FreeGroups(msgspec.Struct, frozen=True, gc=False):
-    """Names of FIFO groups that nobody holds and whose heads are ready, longest ready first."""
+    """Names of FIFO groups that nobody holds and whose heads are ready, longest ready first: those that are so by
+    `now`, then those that a node whose clock is ahead has made ready."""
 
     queue: int
     now: int
     limit: int
+    by: int | None = None
+    """Only those whose heads were ready at this instant."""
 
 
 class InGroup(msgspec.Struct, frozen=True, gc=False):

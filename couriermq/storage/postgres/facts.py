@@ -261,7 +261,9 @@ class Facts:
     # -- groups -----------------------------------------------------------------------------------------------
 
     def free_groups(self, need: needs.FreeGroups) -> Plan:
-        step = (Q.available_groups, (need.queue, need.now, need.limit))
+        by = NEVER if need.by is None else need.by
+        ahead = (need.queue, need.now, by, need.now, need.limit)
+        step = (Q.available_groups, (need.queue, need.now, need.limit, *ahead, need.limit))
         return [step], lambda rows: [bytes(group).decode() for (group,) in rows[0]]
 
     def in_group(self, need: needs.InGroup) -> Plan:

@@ -290,7 +290,15 @@ DELETE FROM fifo WHERE queue = %s AND grp = %s;
 DELETE FROM fifo WHERE queue = %s;
 
 -- name: available_groups
-SELECT grp FROM fifo WHERE queue = %s AND available_at <= %s ORDER BY available_at, head LIMIT %s;
+-- Those whose heads are due by now, whatever their state; then those whose heads are ready at a later instant, which a
+-- node has written whose clock is ahead. Of the latter there are few, and they are found by their messages: most groups
+-- that are due later wait for the end of a delay.
+(SELECT grp FROM fifo WHERE queue = %s AND available_at <= %s ORDER BY available_at, head LIMIT %s)
+UNION ALL
+(SELECT grp FROM message WHERE queue = %s AND state = 1 AND due_at > %s AND due_at <= %s AND seq = (
+    SELECT head FROM fifo WHERE fifo.queue = message.queue AND fifo.grp = message.grp AND available_at > %s
+) ORDER BY due_at, seq LIMIT %s)
+LIMIT %s;
 
 -- name: group_singles
 -- Messages of a group in order, in all states. A range of one group, like the range of one id above: the order then

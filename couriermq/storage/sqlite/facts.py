@@ -142,7 +142,8 @@ class Facts:
     # -- groups -----------------------------------------------------------------------------------------------
 
     def free_groups(self, need: needs.FreeGroups) -> list[str]:
-        where = {"queue": need.queue, "now": need.now, "limit": need.limit}
+        by = NEVER if need.by is None else need.by
+        where = {"queue": need.queue, "now": need.now, "by": by, "limit": need.limit}
         return [group for (group,) in self._execute(Q.available_groups, where)]
 
     def in_group(self, need: needs.InGroup) -> list[Single]:

@@ -251,7 +251,16 @@ DELETE FROM stage WHERE target = ?1 AND name = ?2
 SELECT 1 FROM message WHERE origin = ? LIMIT 1;
 
 -- name: available_groups
-SELECT grp FROM fifo WHERE queue = :queue AND available_at <= :now ORDER BY available_at, head LIMIT :limit;
+-- Those whose heads are due by now, whatever their state; then those whose heads are ready at a later instant, as after
+-- the clock was set back. Of the latter there are few, and they are found by their messages: most groups that are due
+-- later wait for the end of a delay.
+SELECT * FROM (
+    SELECT grp FROM fifo WHERE queue = :queue AND available_at <= :now ORDER BY available_at, head LIMIT :limit
+) UNION ALL SELECT * FROM (
+    SELECT grp FROM message WHERE queue = :queue AND state = 1 AND due_at > :now AND due_at <= :by AND seq = (
+        SELECT head FROM fifo WHERE fifo.queue = message.queue AND fifo.grp = message.grp AND available_at > :now
+    ) ORDER BY due_at LIMIT :limit
+) LIMIT :limit;
 
 -- name: add_group
 -- A group that is there keeps its head: a new message stands behind it.

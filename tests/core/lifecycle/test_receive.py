@@ -115,3 +115,11 @@ def test_nothing_is_asked_about_an_empty_queue() -> None:
     )
     with pytest.raises(StopIteration):
         next(decision)
+
+
+def test_what_a_node_whose_clock_is_ahead_has_sent_is_ready_in_every_kind_of_queue() -> None:
+    memory = Memory()
+    for queue in (memory.queue, memory.add("line", Kind.FIFO)):
+        memory.send(Draft(body=b"x"), queue=queue, now=NOW + 300)
+        memory.send(Draft(body=b"later", group="g", delay_ms=100), queue=queue, now=NOW)
+        assert [lease.message.body for lease in memory.receive(queue=queue, now=NOW)] == [b"x"]
