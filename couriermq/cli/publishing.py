@@ -2,6 +2,9 @@
 
 Messages are sent in numbered portions. A portion is staged part by part, and published as one number of a series; the
 server remembers the highest number of each series, so that a portion that was published is never published again.
+
+Each message has a `dedup_id` of its own, made of series, number and place: by the sender's `id`, which messages may
+share, a FIFO queue would take one for a duplicate of another and drop it.
 """
 
 import base64
@@ -28,7 +31,8 @@ def published(remote: Remote, queue: str, series: str) -> int:
 def publish(remote: Remote, queue: str, series: str, number: int, messages: Iterable[Json]) -> int:
     """Send the messages as portion `number`, all or none; returns how many."""
     stage, parts, count = f"{series}-{number}", 0, 0
-    for batch in batches(messages):
+    named = ({**message, "dedup_id": f"{stage}-{index}"} for index, message in enumerate(messages))
+    for batch in batches(named):
         remote.client.put(remote.queue(queue, "stages", stage, str(parts)), {"messages": batch})
         parts += 1
         count += len(batch)

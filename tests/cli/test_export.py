@@ -203,3 +203,15 @@ def test_an_import_that_an_earlier_version_began_goes_on(
     assert (told["messages"], told["sent"]) == (5, 3)
     assert filled.ok("import", out, "--rename", "orders=copies", "--json").json["sent"] == 0
     assert len(bodies(filled, "copies")) == 5
+
+
+def test_messages_of_one_id_in_a_fifo_queue_all_come_back(courier: Courier, tenant: str, tmp_path: Path) -> None:
+    courier.ok("queues", "create", "line", "--kind", "fifo")
+    for n in range(2):
+        courier.ok("send", "line", str(n), "--id", "order-42", "--dedup-id", f"d{n}")
+    courier.ok("export", "line", "--to", tmp_path / "out")
+    told = courier.ok("import", tmp_path / "out", "--rename", "line=copies", "--json").json
+    assert told["sent"] == 2
+    assert courier.ok("import", tmp_path / "out", "--rename", "line=copies", "--json").json["sent"] == 0
+    copies = courier.ok("browse", "copies", "--json").json
+    assert [(message["id"], message["body"]) for message in copies] == [("order-42", "0"), ("order-42", "1")]
