@@ -85,6 +85,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     copied: bool = False
 
 
+NOTE = "migration"
+"""The name of the note in the table `meta`."""
+
 Batch = tuple[list[DumpedMessage], str]
 """Messages, and the cursor after them."""
 Rows = list[tuple[Any, ...]]
@@ -175,6 +178,15 @@ def refusing_damage() -> Iterator[None]:
         yield
     except Damaged as error:
         raise CannotOpen(f"{error}; run `courier doctor`") from error
+
+
+def refuse_part(place: str, note: object | None) -> None:
+    """A store with a note may lack anything: it is neither served nor copied on."""
+    if note is not None:
+        raise CannotOpen(
+            f"{place} holds a copy whose `courier migrate` has not ended, or has found it to differ from its source;"
+            " give the same command again until it succeeds, or throw the copy away"
+        )
 
 
 class Digest:

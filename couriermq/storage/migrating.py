@@ -8,7 +8,7 @@ from couriermq.core.chronicle import unpack
 from couriermq.core.events import Event
 from couriermq.core.lanes import first_of_lane
 from couriermq.storage.base import CannotOpen
-from couriermq.storage.dump import TABLES, Digest, Dump, DumpedCommit, Note
+from couriermq.storage.dump import TABLES, Digest, Dump, DumpedCommit, Note, refuse_part
 
 CHUNK = 1_000
 
@@ -41,6 +41,7 @@ class Migration:
 
     async def _begin(self) -> Note:
         """Where an earlier run was, or an empty target; raises CannotOpen when the target is something else."""
+        refuse_part("the source", await self._source.read_note())
         facts, note = await self._source.facts(), await self._target.read_note()
         if facts is None:
             raise CannotOpen("the source is not a store that was ever used")

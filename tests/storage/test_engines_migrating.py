@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from couriermq.core.limits import COMMIT_BYTES
@@ -412,4 +413,58 @@ async def test_a_refused_database_keeps_its_schema(tmp_path: Path) -> None:
         cluster.change(
             tmp_path / "b", f"UPDATE schema_version SET version = {newest}; ALTER TABLE elsewhere RENAME TO lane"
         )
+        forget(tmp_path / "b")
+
+
+BOTH_WAYS = [("sqlite", "postgres"), ("postgres", "sqlite")]
+
+
+async def refused(engine: str, directory: Path) -> None:
+    """The store is not served, however often one tries."""
+    for _ in range(2):
+        with pytest.raises(CannotOpen, match="`courier migrate` has not ended"):
+            await Rig(functools.partial(ENGINES[engine], directory)).open()
+
+
+@pytest.mark.parametrize(("first", "second"), BOTH_WAYS)
+async def test_half_a_copy_is_neither_served_nor_copied_on(tmp_path: Path, first: str, second: str) -> None:
+    rig = await inhabited(first, tmp_path / "a", 9)
+    source, target = dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False)
+    await source.open()
+    await target.open()
+    await Migration(source, target, lambda step, done, total: None).copy()
+    await source.close()
+    await target.close()
+    before = await picture(rig)
+    await rig.close()
+    try:
+        await refused(second, tmp_path / "b")
+        half, third = dump(second, tmp_path / "b", source=True), dump("sqlite", tmp_path / "c", source=False)
+        with pytest.raises(CannotOpen, match="`courier migrate` has not ended"):
+            await migrated(half, third, now=rig.now)
+        await migrated(
+            dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False), now=rig.now
+        )
+        moved = Rig(functools.partial(ENGINES[second], tmp_path / "b"), rig.clock)
+        await moved.open()
+        assert await picture(moved) == before
+        await moved.close()
+    finally:
+        forget(tmp_path / "a")
+        forget(tmp_path / "b")
+
+
+@pytest.mark.parametrize(("first", "second"), BOTH_WAYS)
+async def test_a_copy_that_is_not_the_source_is_not_served(tmp_path: Path, first: str, second: str) -> None:
+    rig = await inhabited(first, tmp_path / "a", 10)
+    stranger = (await rig.send("orders", b"stranger", id="x")).seq
+    source, target = dump(first, tmp_path / "a", source=True), dump(second, tmp_path / "b", source=False)
+    try:
+        with pytest.raises(CannotOpen, match="messages that are not the"):  # noqa: PT012 - what comes out of the block
+            async with copied(rig, source, target):
+                async for (message,) in source.named([stranger]):
+                    await target.put_messages([msgspec.structs.replace(message, seq=stranger + 1_000)])
+        await refused(second, tmp_path / "b")
+    finally:
+        forget(tmp_path / "a")
         forget(tmp_path / "b")

@@ -15,6 +15,7 @@ from couriermq.core.lifecycle.rows import Pack, Single, encode
 from couriermq.core.limits import COMMIT_BYTES
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.dump import (
+    NOTE,
     TABLES,
     Batch,
     DumpedCommit,
@@ -250,13 +251,13 @@ class PostgresDump:
     # -- writing ----------------------------------------------------------------------------------------------
 
     async def read_note(self) -> Note | None:
-        found = await self._meta("migration")
+        found = await self._meta(NOTE)
         return msgspec.msgpack.decode(found, type=Note) if found else None
 
     async def write_note(self, note: Note | None) -> None:
-        await self._db.execute("DELETE FROM meta WHERE name = 'migration'")
+        await self._ask("DELETE FROM meta WHERE name = %s", NOTE)
         if note is not None:
-            await self._db.execute("INSERT INTO meta VALUES ('migration', %s)", (encode(note),))
+            await self._ask("INSERT INTO meta VALUES (%s, %s)", NOTE, encode(note))
 
     async def put_messages(self, messages: Sequence[DumpedMessage], *, gone: Sequence[int] = ()) -> None:
         leaving = [*gone, *(message.seq for message in messages)]

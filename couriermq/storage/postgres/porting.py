@@ -20,6 +20,7 @@ from couriermq.core.model import Queue
 from couriermq.core.shards import first_of
 from couriermq.storage.base import CannotOpen, StoredRecord
 from couriermq.storage.contents import is_intact
+from couriermq.storage.dump import NOTE, refuse_part
 from couriermq.storage.group_commit import Collector
 from couriermq.storage.postgres.connection import Connection, Pool, Step, ask, numbers
 from couriermq.storage.postgres.engine import ONE_MOMENT
@@ -256,7 +257,9 @@ async def _copy_table(source: Connection, goal: Connection, table: str, where: s
 
 async def join(connection: Connection, number: int, seal_key: bytes | None) -> bytes:
     """The key of the store that the database belongs to, as its home or, with the key given, as shard `number`; an
-    empty one is made to. Raises CannotOpen where it is, or belongs to, something else."""
+    empty one is made to. Raises CannotOpen where it is, or belongs to, something else, or is part of a copy."""
+    (notes,) = await ask(connection, [(Q.read_meta, (NOTE,))])
+    refuse_part("the database", notes[0] if notes else None)
     if seal_key is not None and number:
         refused = await _join_shard(connection, number, seal_key)
     else:

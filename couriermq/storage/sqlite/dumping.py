@@ -15,6 +15,7 @@ from couriermq.core.lifecycle.rows import Pack, Single, encode
 from couriermq.core.limits import COMMIT_BYTES, Room
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.dump import (
+    NOTE,
     TABLES,
     Batch,
     DumpedCommit,
@@ -238,14 +239,14 @@ class SqliteDump:
     # -- writing ----------------------------------------------------------------------------------------------
 
     async def read_note(self) -> Note | None:
-        found = self._meta("migration")
+        found = self._meta(NOTE)
         return msgspec.msgpack.decode(found, type=Note) if found else None
 
     async def write_note(self, note: Note | None) -> None:
         if note is None:
-            self._db.execute("DELETE FROM meta WHERE name = 'migration'")
+            self._db.execute(Q.delete_meta, (NOTE,))
         else:
-            self._db.execute(Q.put_meta, ("migration", encode(note)))
+            self._db.execute(Q.put_meta, (NOTE, encode(note)))
 
     async def put_messages(self, messages: Sequence[DumpedMessage], *, gone: Sequence[int] = ()) -> None:
         self._db.execute("BEGIN")

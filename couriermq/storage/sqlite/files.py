@@ -14,6 +14,7 @@ from couriermq.core.lifecycle.tally import Tally
 from couriermq.core.receipts import Sealer
 from couriermq.durable import sync
 from couriermq.storage.base import CannotOpen
+from couriermq.storage.dump import NOTE, refuse_part
 from couriermq.storage.group_commit import GroupCommit
 from couriermq.storage.sqlite import care, trim
 from couriermq.storage.sqlite.checksums import sound
@@ -66,6 +67,7 @@ class Files:
         loss = self._find_loss()
         self._db = connect(path)
         migrate(self._db)
+        refuse_part(str(self.path), self._db.execute(Q.read_meta, (NOTE,)).fetchone())
         mark = Mark(self.path)
         self._copier = connect(path)
         self._reader = connect(path, read_only=True)
