@@ -26,6 +26,9 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 """What there is besides messages and journal, and the columns that both engines have."""
 
+KEYS = {"record": 3, "tally": 1, "claim": 3, "claim_part": 4, "stage": 4}
+"""How many columns, the first ones, are the key of a table, where that is not two."""
+
 
 class DumpedMessage(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A message with all its state."""

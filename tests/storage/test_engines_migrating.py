@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import random
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -468,3 +469,69 @@ async def test_a_copy_that_is_not_the_source_is_not_served(tmp_path: Path, first
     finally:
         forget(tmp_path / "a")
         forget(tmp_path / "b")
+
+
+DAMAGE = {
+    "record": ("UPDATE record SET slot = slot || 'x' WHERE kind = 'queue'", "of table record"),
+    "dedup": ("UPDATE dedup SET until_at = until_at + 1", "of table dedup"),
+    "tally": ("UPDATE tally SET ready = ready + 1", "of table tally"),
+    "stage": ("UPDATE stage SET count = count + 1", "of table stage"),
+    "parcels": ("UPDATE stage SET parcels = zeroblob(length(parcels))", "of table stage"),
+    "text": ("UPDATE record SET id = CAST(x'ff' || id AS TEXT) WHERE kind = 'queue'", "database cannot be read"),
+    "meta": ("UPDATE meta SET value = zeroblob(32) WHERE name = 'seal_key'", "entry seal_key"),
+    "numbers": ("UPDATE journal SET next_seq = 1", "end of the journal"),
+}
+
+
+async def damaged_source(directory: Path, sql: str) -> Rig:
+    rig = Rig(functools.partial(ENGINES["sqlite"], directory))
+    await rig.open()
+    orders = await rig.create("orders")
+    await rig.create("line", kind=Kind.FIFO)
+    await rig.send("line", id="x")
+    await rig.stages.stage(orders, "night", 0, [Draft(body=b"x")], principal=WHO)
+    await rig.close()
+    with contextlib.closing(sqlite3.connect(directory / "courier.db")) as db:
+        assert db.execute(sql).rowcount > 0
+        db.commit()
+    return rig
+
+
+@pytest.mark.parametrize("place", DAMAGE)
+async def test_a_damaged_row_stops_a_migration(tmp_path: Path, place: str) -> None:
+    sql, words = DAMAGE[place]
+    rig = await damaged_source(tmp_path / "a", sql)
+    source, target = dump("sqlite", tmp_path / "a", source=True), dump("sqlite", tmp_path / "b", source=False)
+    with pytest.raises(CannotOpen, match=f"{words}.*; run `courier doctor`"):
+        await migrated(source, target, now=rig.now)
+
+
+async def test_a_damaged_row_of_the_journal_stops_a_migration_from_postgresql(tmp_path: Path) -> None:
+    rig = Rig(functools.partial(ENGINES["postgres"], tmp_path / "a"))
+    await rig.open()
+    await rig.create("orders")
+    await rig.send("orders")
+    await rig.ack("orders", await rig.receive_one("orders"))
+    await rig.close()
+    source = PostgresDump(shared_cluster().store_url(tmp_path / "a"))
+    await source.open()
+    await source._ask("UPDATE journal SET events = set_byte(events, 20, 1 + get_byte(events, 20)) WHERE start = 0")
+    await source.close()
+    with pytest.raises(CannotOpen, match=r"the journal's row at offset 0 is damaged.*courier doctor"):
+        await migrated(source, dump("sqlite", tmp_path / "b", source=False), now=rig.now)
+    forget(tmp_path / "a")
+
+
+async def test_a_store_that_has_lost_commits_is_not_copied(tmp_path: Path) -> None:
+    rig = Rig(functools.partial(ENGINES["sqlite"], tmp_path / "a"))
+    await rig.open()
+    await rig.create("orders")
+    await rig.close()
+    shutil.copy(tmp_path / "a" / "courier.db", tmp_path / "old.db")
+    await rig.open()
+    await rig.send("orders")
+    await rig.close()
+    shutil.copy(tmp_path / "old.db", tmp_path / "a" / "courier.db")
+    source, target = dump("sqlite", tmp_path / "a", source=True), dump("sqlite", tmp_path / "b", source=False)
+    with pytest.raises(CannotOpen, match=r"has lost commits that were accepted.*at least 1 events"):
+        await migrated(source, target, now=rig.now)

@@ -14,7 +14,9 @@ from couriermq.core.lifecycle.needs import Content, Named
 from couriermq.core.lifecycle.rows import Pack, Single, encode
 from couriermq.core.limits import COMMIT_BYTES
 from couriermq.storage.base import CannotOpen
+from couriermq.storage.contents import Damaged, is_intact
 from couriermq.storage.dump import (
+    KEYS,
     NOTE,
     TABLES,
     Batch,
@@ -59,10 +61,8 @@ _TABLES = {
     "tally": f"(SELECT queue, {_SUMS} FROM tally GROUP BY queue) AS tally",  # noqa: S608 - ours
 }
 """Where the rows of a table are not those that are stored."""
-_KEYS = {"record": 3, "tally": 1, "claim": 3, "claim_part": 4, "stage": 4}
-"""How many columns, the first ones, are the key of a table, where that is not two."""
 _JOURNAL = """
-SELECT start, count, at, private, events FROM (
+SELECT start, count, at, private, crc, events FROM (
     SELECT *, sum(octet_length(events)) OVER (ORDER BY start) AS bytes FROM journal
     WHERE start >= %s AND start < %s ORDER BY start LIMIT %s
 ) AS page WHERE bytes <= %s OR bytes = octet_length(events) ORDER BY start
@@ -231,14 +231,11 @@ class PostgresDump:
     async def journal(self, start: int) -> AsyncIterator[list[DumpedCommit]]:
         end = first_of_lane(lane_of(start) + 1)
         while found := await self._ask(_JOURNAL, start, end, COMMITS, COMMIT_BYTES):
-            yield [
-                DumpedCommit(first, count, at, blanked(events) if is_private else bytes(events))
-                for first, count, at, is_private, events in found
-            ]
+            yield [_commit(*row) for row in found]
             start = found[-1][0] + 1
 
     async def rows(self, table: str) -> AsyncIterator[Rows]:
-        columns, size = TABLES[table], _KEYS.get(table, 2)
+        columns, size = TABLES[table], KEYS.get(table, 2)
         key, marks = ", ".join(columns[:size]), ", ".join(["%s"] * size)
         query = f"SELECT {', '.join(columns)} FROM {_TABLES.get(table, table)}"  # noqa: S608 - ours
         end = f"ORDER BY {key} LIMIT {rows_at_once(table)}"
@@ -316,6 +313,13 @@ class PostgresDump:
             await self._ask("DELETE FROM journal WHERE start >= %s AND start < %s", first_of_lane(lane), before)
             put = "INSERT INTO lane VALUES (%s, %s) ON CONFLICT (number) DO UPDATE SET oldest = excluded.oldest"
             await self._ask(put, lane, before)
+
+
+def _commit(start: int, count: int, at: int, is_private: bool, crc: int, events: bytes) -> DumpedCommit:
+    with refusing_damage():
+        if not is_intact(events, crc):
+            raise Damaged(start=start)
+    return DumpedCommit(start, count, at, blanked(events) if is_private else events)
 
 
 def _values(m: DumpedMessage) -> tuple[Any, ...]:

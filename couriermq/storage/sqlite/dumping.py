@@ -1,6 +1,7 @@
 """An embedded store as plain facts; see `storage.dump`."""
 
 import contextlib
+import sqlite3
 from collections.abc import AsyncIterator, Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from couriermq.core.lifecycle.rows import Pack, Single, encode
 from couriermq.core.limits import COMMIT_BYTES, Room
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.dump import (
+    KEYS,
     NOTE,
     TABLES,
     Batch,
@@ -30,10 +32,12 @@ from couriermq.storage.dump import (
     rows_at_once,
 )
 from couriermq.storage.sqlite import facts
-from couriermq.storage.sqlite.checksums import COLUMNS, checksum
+from couriermq.storage.sqlite.checksums import COLUMNS, checksum, sound
 from couriermq.storage.sqlite.connection import DATABASE, DirectoryLock, connect, migrate, migrations, prepare
 from couriermq.storage.sqlite.contents import is_sound, load_contents
+from couriermq.storage.sqlite.files import refuse_missing_log
 from couriermq.storage.sqlite.identity import IDENTITY, MARK, NEXT, next_numbers
+from couriermq.storage.sqlite.loss import find_loss
 from couriermq.storage.sqlite.mark import forget_mark
 from couriermq.storage.sqlite.queries import Q
 from couriermq.storage.sqlite.rows import single_values, to_pack, to_single
@@ -59,6 +63,8 @@ class SqliteDump:
             raise CannotOpen(f"there is no store in {self._path}")
         if not self._source:
             self._lock = prepare(self._path)
+        else:
+            self._refuse_loss()
         self._db = connect(self._path / DATABASE, read_only=True)
         if self._source and self._one("PRAGMA user_version") < migrations()[-1][0]:
             self._db.close()
@@ -85,6 +91,9 @@ class SqliteDump:
                 self._lock = prepare(self._path)
             except CannotOpen:
                 return False
+            self._db.close()  # what is missing is found without another connection
+            self._refuse_loss()  # the server may have died since the first look
+            self._db = connect(self._path / DATABASE, read_only=True)
             if self._db.execute("SELECT 1 FROM landing").fetchone():
                 raise CannotOpen("messages of a publication are still on their way; start the server once more")
         return True
@@ -102,16 +111,18 @@ class SqliteDump:
         return bytes(found[0]) if found else None
 
     async def facts(self) -> Facts | None:
-        meta = dict(self._db.execute("SELECT name, value FROM meta").fetchall())
+        with _refusing_damage():
+            rows = self._db.execute("SELECT name, value, crc = crc(name, value) FROM meta").fetchall()
+            meta = {row[0]: sound(f"the entry {row[0]} of table meta", row)[1] for row in rows}
         if "seal_key" not in meta:
             return None
         if MARK in meta:
             raise CannotOpen("the source was restored and not started since; start a server on it once")
         newest = self._one("SELECT max(coalesce((SELECT max(seq) FROM message), 0), coalesce(max(last), 0)) FROM pack")
         offset, known_seq, known_lease = next_numbers(self._db) or (0, 1, 1)
-        rows = self._db.execute("SELECT max(start + count), max(next_seq), max(next_lease) FROM journal").fetchone()
-        if rows[0] is not None:
-            offset, known_seq, known_lease = rows
+        if ends := self._db.execute(Q.journal_ends).fetchone():
+            with _refusing_damage():
+                _, offset, known_seq, known_lease = sound("the end of the journal", ends)
         return Facts(
             seal_key=bytes(meta["seal_key"]),
             next_key=int(meta.get("next_key", 1)),
@@ -120,6 +131,15 @@ class SqliteDump:
             next_offset=offset,
             identity=meta.get(IDENTITY),
         )
+
+    def _refuse_loss(self) -> None:
+        """Nothing is copied of what would not be served either."""
+        if loss := find_loss(self._path):
+            raise CannotOpen(
+                f"the store in {self._path} has lost commits that were accepted: {loss}. Restore a backup with `courier"
+                " restore`, or start a server on it once with --accept-loss, then migrate what is left"
+            )
+        refuse_missing_log(self._path)
 
     async def counts(self) -> tuple[int, int]:
         messages = self._one("SELECT (SELECT count(*) FROM message) + coalesce(sum(remaining), 0) FROM pack")
@@ -146,7 +166,7 @@ class SqliteDump:
 
     def _packed(self, after: int) -> tuple[list[DumpedMessage], int]:
         """Messages of some packs, and the key of the last of these."""
-        with self._one_moment(), refusing_damage():
+        with self._one_moment(), _refusing_damage():
             rows = self._db.execute(
                 "SELECT * FROM pack WHERE last > ? ORDER BY last LIMIT ?", (after, PACKS)
             ).fetchall()
@@ -154,7 +174,7 @@ class SqliteDump:
             return self._dumped(packs), packs[-1].last if packs else after
 
     def _single(self, after: int) -> tuple[list[DumpedMessage], int]:
-        with self._one_moment(), refusing_damage():
+        with self._one_moment(), _refusing_damage():
             rows = self._db.execute(f"{_SINGLES} WHERE seq > ? ORDER BY seq LIMIT ?", (after, STEP)).fetchall()
             singles = fitting(map(to_single, rows))
             return self._dumped(singles), singles[-1].seq if singles else after
@@ -171,7 +191,7 @@ class SqliteDump:
     def _dumped(self, rows: Sequence[Pack | Single], wanted: Container[int] | None = None) -> list[DumpedMessage]:
         """Messages of these rows, all or those with the wanted seqs; contents are in memory row by row."""
         found: list[DumpedMessage] = []
-        with refusing_damage():
+        with _refusing_damage():
             for row in rows:
                 if isinstance(row, Pack):
                     messages = dumped_pack(row, load_contents(self._db, [row], []))
@@ -181,7 +201,7 @@ class SqliteDump:
         return found
 
     async def named(self, seqs: Sequence[int]) -> AsyncIterator[list[DumpedMessage]]:
-        with refusing_damage():
+        with _refusing_damage():
             found = facts.Facts(self._db).load(Named(None, seqs))
         rows: list[Pack | Single] = [*found.packs, *found.singles]
         while some := fitting(rows):
@@ -191,7 +211,7 @@ class SqliteDump:
     async def may_be_ready(self, at: int) -> list[int]:
         where = "WHERE state = 0 AND (due_at <= ? OR attempts > 0)"
         seqs = [seq for (seq,) in self._db.execute(f"SELECT seq FROM message {where}", (at,))]  # noqa: S608 - ours
-        with refusing_damage():
+        with _refusing_damage():
             for row in self._db.execute(f"SELECT * FROM pack {where}", (at,)):  # noqa: S608 - ours
                 seqs += to_pack(row).seqs()
         return seqs
@@ -199,7 +219,10 @@ class SqliteDump:
     async def spans(self) -> dict[int, tuple[int, int]]:
         oldest, following = self._db.execute("SELECT min(start), max(start + count) FROM journal").fetchone()
         kept = self._db.execute(Q.read_meta, (OLDEST,)).fetchone()
-        spans = {} if following is None else {0: (int(kept[0]) if kept else oldest, following)}
+        if kept:
+            with _refusing_damage():
+                oldest = int(sound("the beginning of the journal", kept)[0])
+        spans = {} if following is None else {0: (oldest, following)}
         others = self._db.execute(Q.other_spans, {"size": LANE_SIZE})
         return spans | {lane: (oldest, following) for lane, oldest, following in others}
 
@@ -229,9 +252,15 @@ class SqliteDump:
         return found
 
     async def rows(self, table: str) -> AsyncIterator[Rows]:
-        rows = self._db.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}")  # noqa: S608 - ours
-        while some := rows.fetchmany(rows_at_once(table)):
-            yield some
+        is_sound = "1"
+        if table in COLUMNS:
+            is_sound = f"crc = crc({COLUMNS[table]})"
+        if table == "stage":
+            is_sound += " AND parcels_crc = crc32(parcels)"
+        with _refusing_damage():
+            rows = self._db.execute(f"SELECT {', '.join(TABLES[table])}, {is_sound} FROM {table}")  # noqa: S608 - ours
+            while some := rows.fetchmany(rows_at_once(table)):
+                yield [sound(f"row {row[: KEYS.get(table, 2)]} of table {table}", row) for row in some]
 
     def _one(self, query: str, *values: int) -> int:
         return int(self._db.execute(query, values).fetchone()[0] or 0)
@@ -308,6 +337,16 @@ class SqliteDump:
         self._db.execute("BEGIN")
         self._db.executemany(sql, values)
         self._db.execute("COMMIT")
+
+
+@contextlib.contextmanager
+def _refusing_damage() -> Iterator[None]:
+    """Damage may also be found by SQLite itself."""
+    try:
+        with refusing_damage():
+            yield
+    except sqlite3.DatabaseError as error:
+        raise CannotOpen(f"the database cannot be read: {error}; run `courier doctor`") from error
 
 
 def _single(m: DumpedMessage) -> Single:

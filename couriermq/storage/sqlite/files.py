@@ -99,8 +99,8 @@ class Files:
                 f"the store in {self.path} has lost commits that were accepted: {loss}. Copy the directory, then"
                 " restore a backup with `courier restore`, or start once with --accept-loss to go on with what is left"
             )
-        if loss is None and log_is_missing(self.path) and (damage := care.examine(self.path).damage):
-            raise CannotOpen(f"the log of the store in {self.path} is gone, and {damage[0]}; run `courier doctor`")
+        if loss is None:
+            refuse_missing_log(self.path)
         return loss
 
     def _go_on_after(self, loss: Loss) -> None:
@@ -167,3 +167,9 @@ class Files:
                 os.posix_fadvise(self._log.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         self._log.close()
         self._lock.release()
+
+
+def refuse_missing_log(directory: Path) -> None:
+    """Another program may have copied the log into the database, or lost it: raises CannotOpen if that is damaged."""
+    if log_is_missing(directory) and (damage := care.examine(directory).damage):
+        raise CannotOpen(f"the log of the store in {directory} is gone, and {damage[0]}; run `courier doctor`")
