@@ -50,7 +50,7 @@ def migrate(
             messages, events = asyncio.run(_migrate(from_, to, screen, _reporter(progress), wait=not no_wait))
         except CannotOpen as error:
             raise Failure(str(error)) from error
-    found = {"from": from_, "to": to, "message_count": messages, "event_count": events}
+    found = {"from": _shown(from_), "to": _shown(to), "message_count": messages, "event_count": events}
     screen.tell(found, f"copied and compared {messages} messages and {events} events; serve the new store from now on")
 
 
@@ -74,6 +74,14 @@ async def _migrate(source_url: str, target_url: str, screen: Screen, report: Rep
         return await migration.finish(now=SystemClock().now())
 
 
+def _shown(url: str) -> str:
+    if url.startswith("sqlite:"):
+        return url
+    from couriermq.storage.postgres.failures import without_secrets  # noqa: PLC0415 - an extra that many do without
+
+    return without_secrets(url)
+
+
 async def _wait_for(source: Dump, wait: bool) -> None:
     while not await source.hold():
         if not wait:
@@ -94,7 +102,8 @@ def _dump(url: str, *, source: bool) -> Dump:
     if url.startswith("sqlite:"):
         return SqliteDump(Path(url.removeprefix("sqlite:")), source=source)
     if not url.startswith(("postgresql://", "postgres://")):
-        raise Failure(f"{url!r} is no store; write sqlite:DIR or postgresql://…")
+        option = "--from" if source else "--to"
+        raise Failure(f"{option} is no store; write sqlite:DIR or postgresql://…")
     try:
         from couriermq.storage.postgres.dumping import PostgresDump  # noqa: PLC0415 - an extra that many do without
     except ImportError:

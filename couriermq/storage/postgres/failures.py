@@ -8,6 +8,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -81,6 +82,17 @@ def detail(error: BaseException, url: str = "") -> str:
     for secret in _secrets(url):
         text = text.replace(secret, "***")
     return text[:DETAIL_LENGTH]
+
+
+def without_secrets(url: str) -> str:
+    """User, host, port and database of an address that libpq can read."""
+    parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    user = f"{quote(parts['user'], safe='')}@" if "user" in parts else ""
+    hosts = [f"[{host}]" if ":" in host else quote(host, safe="") for host in parts.get("host", "").split(",")]
+    ports = parts.get("port", "").split(",")
+    ports = ports * len(hosts) if len(ports) == 1 else ports
+    places = [f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False)]
+    return f"postgresql://{user}{','.join(places)}/{quote(parts.get('dbname', ''), safe='')}"
 
 
 def _secrets(url: str) -> list[str]:
