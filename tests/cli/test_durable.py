@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from couriermq.cli.app import main
 from couriermq.cli.erasure_receipt import Receipt, begin
 from couriermq.cli.exported import Export, Note
 from couriermq.cli.replay_plan import NOTE, REPLAYS, Order, Plan
@@ -137,3 +138,10 @@ async def test_a_backup_of_a_database_is_on_disk_before_it_counts_as_one(
     assert (copy / "schema_version").exists()
     await rig.close()
     forget(tmp_path / "data")
+
+
+def test_a_new_key_is_on_disk_before_anything_is_encrypted_with_it(disk: Disk) -> None:
+    disk.root.mkdir()
+    for _ in range(2):
+        assert main(["secrets", "new-key", str(disk.root / "secrets.key")]) == 0
+        assert disk.missing() == []
