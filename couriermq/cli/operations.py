@@ -82,7 +82,7 @@ def start(
     preview
         Only count the messages that match.
     wait
-        Wait until it has ended.
+        Wait until it has ended; the exit code is 1 unless all of it was done.
     """
     if verb not in VERBS:
         raise usage(f"{verb!r} is not an operation; choose from {', '.join(VERBS)}")
@@ -97,8 +97,20 @@ def start(
     if wait:
         operation = _awaited(remote, operation)
     remote.screen.tell(operation, f"{operation['id']}  {_words(operation)}")
+    if (trouble := _trouble(operation)) is not None:
+        raise Failure(trouble, Exit.FAILED)
+
+
+def _trouble(operation: Json) -> str | None:
+    """Why an operation that has ended did not do all of it."""
+    error, left = operation["error"], operation["failed_count"]
     if operation["state"] == "failed":
-        raise Failure(operation["error"] or "the operation has failed", Exit.FAILED)
+        return error or "the operation has failed"
+    if operation["state"] == "cancelled":
+        return "the operation was cancelled" + (f": {error}" if error else "")
+    if operation["state"] == "done" and left:
+        return f"it was not done for {show_count(left, 'message')}"
+    return None
 
 
 def _awaited(remote: Remote, operation: Json) -> Json:
