@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from couriermq.cli.durable import appear, make_folder
 from couriermq.cli.exits import usage
+from couriermq.durable import appear, make_folder
 
 
 class Receipt(msgspec.Struct, kw_only=True):

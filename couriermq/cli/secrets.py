@@ -13,11 +13,11 @@ from couriermq import server
 from couriermq.catalog.vault import KEY_BYTES
 from couriermq.cli.connection import Output
 from couriermq.cli.data import Config, Data, read_settings
-from couriermq.cli.durable import sync_parent
 from couriermq.cli.exits import Failure
 from couriermq.cli.screen import Screen
 from couriermq.clock import SystemClock
 from couriermq.config import Settings
+from couriermq.durable import sync_parent
 from couriermq.storage.base import CannotOpen
 
 app = App(name="secrets", help="Encrypt listeners' secrets at rest, and change the key.", help_epilogue="")

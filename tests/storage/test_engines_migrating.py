@@ -513,7 +513,7 @@ async def test_a_damaged_row_of_the_journal_stops_a_migration_from_postgresql(tm
     await rig.send("orders")
     await rig.ack("orders", await rig.receive_one("orders"))
     await rig.close()
-    source = PostgresDump(shared_cluster().store_url(tmp_path / "a"))
+    source = PostgresDump(shared_cluster().store_url(tmp_path / "a"), source=True)
     await source.open()
     await source._ask("UPDATE journal SET events = set_byte(events, 20, 1 + get_byte(events, 20)) WHERE start = 0")
     await source.close()
