@@ -48,8 +48,8 @@ class Lane:
 
     __slots__ = (
         "active", "alarm_at", "breaker", "cover", "fetch_ms", "fetching", "held_until", "hungry", "latency_ms",
-        "leases", "listener", "outbox", "pace", "renewing", "requests", "retired", "settling", "unsettled",
-        "used", "waiting",
+        "leases", "listener", "lose_at", "outbox", "pace", "renewing", "requests", "retired", "settling",
+        "unsettled", "used", "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: Listener, outbox: Queue) -> None:
@@ -69,6 +69,8 @@ class Lane:
         self.requests: dict[str, asyncio.Timeout] = {}
         """By receipt, what ends the request that is under way."""
         self.renewing = False
+        self.lose_at: int | None = None
+        """When it is looked for requests whose leases are about to end; never later than the first of them is."""
         self.unsettled: list[tuple[Settlement, DeliveryAttempt]] = []
         self.settling = False
         self.hungry = False

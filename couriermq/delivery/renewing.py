@@ -30,9 +30,11 @@ class Renewals:
     def hold(self, lane: Lane, leases: list[Lease]) -> None:
         for lease in leases:
             lane.leases[lease.receipt] = lease.expires_at
-        if leases and not lane.renewing:
-            lane.renewing = True
-            self._ring(lane, lane.lease_ms // 2)
+        if leases:
+            self._watch_end(lane, min([lease.expires_at for lease in leases]))
+            if not lane.renewing:
+                lane.renewing = True
+                self._ring(lane, lane.lease_ms // 2)
 
     def _ring(self, lane: Lane, wait_ms: int) -> None:
         self._alarms.set(self._clock.now() + wait_ms, lambda: self._due(lane))
@@ -48,9 +50,6 @@ class Renewals:
         span, now = lane.lease_ms, self._clock.now()
         wait_ms = span // 2
         old = [receipt for receipt, expires_at in lane.leases.items() if expires_at - now <= span * 3 // 4]
-        if old:
-            first = min(lane.leases[receipt] for receipt in old)
-            self._alarms.set(first - LEASE_SPARE_MS + 1, lambda: self._lose_ended(lane))
         try:
             for start in range(0, len(old), BATCH_COUNT):
                 if not await self._extend(lane, old[start : start + BATCH_COUNT], span):
@@ -75,10 +74,23 @@ class Renewals:
                 lane.lose(receipt)
             elif receipt in lane.leases and outcome.expires_at is not None:
                 lane.leases[receipt] = outcome.expires_at
+                self._watch_end(lane, outcome.expires_at)
         return True
 
-    def _lose_ended(self, lane: Lane) -> None:
+    def _watch_end(self, lane: Lane, expires_at: int) -> None:
+        """Be woken when a lease of the lane has too little time left, whether or not the store answers until then."""
+        at = expires_at - LEASE_SPARE_MS + 1
+        if lane.lose_at is None or at < lane.lose_at:
+            lane.lose_at = at
+            self._alarms.set(at, lambda: self._lose_ended(lane, at))
+
+    def _lose_ended(self, lane: Lane, at: int) -> None:
         """Stop deliveries whose leases could not be made longer in time, before another node begins with them."""
-        now = self._clock.now()
+        if lane.lose_at != at:
+            return  # an earlier alarm was set after this one, and has taken over
+        lane.lose_at, now = None, self._clock.now()
         for receipt in [each for each in lane.requests if not lane.holds(each, now=now)]:
             lane.lose(receipt)
+        ends = [expires_at for receipt, expires_at in lane.leases.items() if lane.holds(receipt, now=now)]
+        if ends:
+            self._watch_end(lane, min(ends))

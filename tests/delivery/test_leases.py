@@ -3,16 +3,22 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from couriermq.broker import Broker
 from couriermq.clock import FakeClock
 from couriermq.core.errors import Unavailable
-from couriermq.core.model import SECOND, Extend, Lease, Listener
+from couriermq.core.model import SECOND, Extend, Lease, Listener, Message, Queue, Settled
 from couriermq.delivery import envelope
+from couriermq.delivery.alarms import Alarms
+from couriermq.delivery.deliveries import STORE_CALLS
+from couriermq.delivery.fairness import FairWork
 from couriermq.delivery.headers import message_lines
-from couriermq.delivery.lane import LEASE_MS
+from couriermq.delivery.lane import LEASE_MS, Lane
+from couriermq.delivery.renewing import Renewals
+from couriermq.delivery.tasks import Tasks
 from tests.delivery.conftest import Post
 from tests.support.eventually import eventually
 from tests.support.receiver import Receiver, answer, hang_up, held_until
@@ -114,6 +120,55 @@ async def test_a_request_ends_before_its_lease_does_when_the_store_cannot_make_i
         assert seen[:3] == ["begun", "ended", "begun"]
 
 
+async def test_each_request_ends_before_its_own_lease_does_while_the_store_does_not_answer(
+    post: Post, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle, hung, apart_ms = post.broker.settle, asyncio.Event(), 2 * SECOND
+
+    async def hang(queue: Any, settlements: Any, **facts: Any) -> Any:
+        if any(isinstance(each, Extend) for each in settlements):
+            hung.set()
+            await asyncio.Event().wait()
+        return await settle(queue, settlements, **facts)
+
+    monkeypatch.setattr(post.broker, "settle", hang)
+    async with open_requests() as (url, seen):
+        queue = await post.queue()
+        await post.listen(queue, url, timeout_ms=60 * SECOND)
+        await post.send(queue, b"first")
+        await eventually(lambda: seen == ["begun"])
+        clock.advance(ms=apart_ms)
+        await post.send(queue, b"second")
+        await eventually(lambda: seen == ["begun"] * 2)
+        clock.advance(ms=LEASE_MS // 2 - apart_ms)
+        await hung.wait()
+        clock.advance(ms=LEASE_MS // 2 - 1)
+        await eventually(lambda: "ended" in seen)
+        assert seen.count("ended") == 1
+        clock.advance(ms=apart_ms)
+        await eventually(lambda: seen.count("ended") == 2)
+
+
+async def test_a_request_ends_before_its_lease_does_when_its_tenant_has_no_place_left_with_the_store(
+    post: Post, clock: FakeClock
+) -> None:
+    go_on = asyncio.Event()
+
+    async def stuck() -> None:
+        await go_on.wait()
+
+    async with open_requests() as (url, seen):
+        queue = await post.queue()
+        listener = await post.listen(queue, url, timeout_ms=60 * SECOND)
+        await post.send(queue, b"hello")
+        await eventually(lambda: seen == ["begun"])
+        for _ in range(STORE_CALLS):
+            post.deliveries._store_work.add(listener.tenant, stuck)
+        clock.advance(ms=LEASE_MS - 1)
+        await eventually(lambda: seen == ["begun", "ended"])
+        go_on.set()
+
+
 async def test_a_slow_delivery_keeps_its_lease_though_renewals_come_late(
     post: Post, receiver: Receiver, clock: FakeClock
 ) -> None:
@@ -133,3 +188,47 @@ async def test_a_slow_delivery_keeps_its_lease_though_renewals_come_late(
     go_on.set()
     await post.delivered(listener, 2)
     assert [line.attempt for line in await post.deliveries.log(listener)] == [1, 1]
+
+
+class SlowStore:
+    """Extends leases by the span that is asked for, when it is told to answer."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.asked_count = 0
+        self.answers = asyncio.Event()
+
+    async def settle(self, queue: Queue, orders: list[Extend], *, principal: str) -> list[Settled]:
+        self.asked_count += 1
+        expires_at = self.clock.now() + orders[0].lease_ms
+        await self.answers.wait()
+        self.answers.clear()
+        return [Settled(1, "id", expires_at=expires_at) for _ in orders]
+
+
+async def test_a_request_is_looked_after_though_the_store_answered_the_extension_before_it_late(
+    clock: FakeClock,
+) -> None:
+    store, alarms, tasks = SlowStore(clock), Alarms(clock), Tasks()
+    renewals = Renewals(cast("Broker", store), clock, alarms, FairWork(tasks, total=1, each=1, burst=1))
+    lane = Lane(
+        Listener(id="l", tenant="t", queue_id="q", name="l", url="", outbox_id="o", dead_letters_id="d"),
+        Queue(key=1, id="o", tenant="t", name="o"),
+    )
+    ringing = asyncio.create_task(alarms.run())
+    renewals.hold(lane, [Lease(cast("Message", None), "receipt", clock.now() + LEASE_MS)])
+    clock.advance(ms=LEASE_MS // 2)
+    await eventually(lambda: store.asked_count == 1)
+    clock.advance(ms=LEASE_MS // 2 - 1)
+    await eventually(lambda: lane.lose_at is None)
+    store.answers.set()
+    await eventually(lambda: lane.holds("receipt", now=clock.now()))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(None) as limit:
+            lane.requests["receipt"] = limit
+            await eventually(lambda: any(at > clock.now() for at, *_ in alarms._heap))
+            clock.advance(ms=LEASE_MS // 2)
+            await eventually(lambda: not lane.requests)
+    assert limit.expired()
+    ringing.cancel()
+    await tasks.finish(seconds=0)
