@@ -40,12 +40,13 @@ class Judge:
     def judge(self, lane: Lane, lease: Lease, answer: Answer, *, outdated: bool, then: Callable[[Lane], None]) -> None:
         """Ack or release; `then` is called once that is on disk.
 
-        A failure is outdated where the listener is called otherwise since: it says nothing of the listener, and the
-        message is tried again at once.
+        A failure is outdated where the listener is called otherwise since: it says nothing of the listener, uses up no
+        attempt, and the message is tried again at once.
         """
         now, settings, message = self._clock.now(), lane.listener.settings, lease.message
         decided = verdict(answer, settings, attempt=message.attempts, now=now, dice=self._dice(answer))
-        if outdated and not isinstance(decided, Delivered):
+        is_void = outdated and not isinstance(decided, Delivered)
+        if is_void:
             decided = Retry(0)
         else:
             self._remember(lane, answer, decided, now)
@@ -54,7 +55,7 @@ class Judge:
             seq=message.seq,
             message_id=message.id,
             attempt=message.attempts,
-            verdict=_outcome(decided, last=message.attempts > len(settings.schedule_ms)),
+            verdict=_outcome(decided, last=not is_void and message.attempts > len(settings.schedule_ms)),
             status=answer.status,
             latency_ms=round(answer.latency_ms),
             error=answer.error,
@@ -65,7 +66,8 @@ class Judge:
         if isinstance(decided, Delivered):
             self._settler.settle(lane, Ack(lease.receipt, note), attempt, then=then)
         else:
-            self._settler.settle(lane, Release(lease.receipt, decided.delay_ms, note), attempt, then=then)
+            order = Release(lease.receipt, decided.delay_ms, note, untried=is_void)
+            self._settler.settle(lane, order, attempt, then=then)
 
     def _dice(self, answer: Answer) -> float:
         if answer.status is not None and 200 <= answer.status <= 299:

@@ -115,8 +115,8 @@ def _read(event: Event, listener: Listener) -> DeliveryAttempt | None:
     if event.queue_id != listener.outbox_id or event.kind not in KINDS:
         return None
     note = event.detail or {}
-    if "untried" in note:
-        return None
+    if "untried" in note and "verdict" not in note:
+        return None  # it was given back without a request
     return DeliveryAttempt(
         at=note.get("at", event.at),
         seq=event.seq or 0,

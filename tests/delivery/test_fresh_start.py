@@ -5,11 +5,11 @@ from typing import Any
 
 from couriermq.clock import FakeClock
 from couriermq.core.model import DAY, HOUR, MINUTE, ListenerSettings, ListenerState
-from couriermq.delivery import BreakerState
+from couriermq.delivery import BreakerState, Outcome
 from couriermq.delivery.breaker import TRIP_COUNT
 from tests.delivery.conftest import Post
 from tests.support.eventually import eventually
-from tests.support.receiver import Receiver, Request, answer, receiving
+from tests.support.receiver import Receiver, Request, answer, held_until, receiving
 
 SLOWLY: dict[str, Any] = {"schedule_ms": (10 * HOUR,) * 5, "jitter": 0.0}
 
@@ -43,6 +43,26 @@ async def test_a_request_to_the_old_url_that_fails_later_is_made_to_the_new_one_
         corrected.set()
         await post.delivered(listener, 1)
         assert post.health(listener).failure_count == 0
+
+
+async def test_a_last_attempt_that_fails_at_the_old_url_is_made_again_at_the_new_one(
+    post: Post, receiver: Receiver
+) -> None:
+    corrected = asyncio.Event()
+    async with receiving(held_until(corrected, answer(500))) as slow:
+        queue = await post.queue()
+        listener = await post.listen(queue, slow.url, schedule_ms=())
+        await post.send(queue, b"x")
+        await slow.wait(1)
+        await post.catalog.change_listener(listener, url=receiver.url, principal="test")
+        corrected.set()
+        await post.delivered(listener, 1)
+        lines = await post.attempts(listener, 2)
+    expected = [(1, Outcome.DELIVERED), (1, Outcome.RETRY)]
+    assert [(line.attempt, line.verdict) for line in lines] == expected
+    post.deliveries._log.forget(listener)  # so that the journal has to tell
+    assert [(line.attempt, line.verdict) for line in await post.deliveries.log(listener)] == expected
+    assert (await post.dead(listener)).total_count == 0
 
 
 async def test_corrected_headers_are_tried_at_once(post: Post, receiver: Receiver) -> None:

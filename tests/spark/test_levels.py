@@ -1,5 +1,6 @@
 """`queue_minutes` without Spark: in whichever order shards are read, and whatever queues are called meanwhile."""
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -95,3 +96,14 @@ def test_rows_of_an_earlier_version_have_their_queue_by_its_name() -> None:
     minutes.take([event | {"queue": "orders"} for event in events[2:]])
     found = minutes.found_minutes()
     assert [row["backlog"] for _, row in sorted(found.items(), key=lambda one: one[0][2])] == [2, 2, 1]
+
+
+def test_an_attempt_that_counts_for_nothing_is_an_attempt_of_its_listener() -> None:
+    ends = [{"untried": True}, {"untried": True, "verdict": "retry"}, {"verdict": "delivered"}]
+    events = [
+        event | {"queue": "~shop", "queue_id": "shop", "detail": json.dumps(detail)}
+        for event, detail in zip(counted("released", "released", "acked"), ends, strict=True)
+    ]
+    rows = pa.RecordBatch.from_pylist(events, schema=journal_schema())
+    table = event_table.of_journal([rows], arrow_schema(event_table.SCHEMA, without=["batch"]))
+    assert sorted(tally.count(table)["verdict"].to_pylist()) == ["delivered", "retry"]

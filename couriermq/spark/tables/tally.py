@@ -79,7 +79,7 @@ def _told(events: pa.Table) -> dict[str, pa.Array]:
         ),
         "latency_ms": pa.array((one.get("latency_ms") for one in details), pa.int64()),
         "copies": pa.array((one.get("queue_count") or 0 for one in details), pa.int64()),
-        "untried": pa.array(("untried" in one for one in details), pa.bool_()),
+        "untried": pa.array(("untried" in one and "verdict" not in one for one in details), pa.bool_()),
     }
     blank = {"copies": 0, "untried": False}
     return {
