@@ -2,7 +2,10 @@
 
 import msgspec
 
-from couriermq.core.model import LateAck, QueueSettings
+from couriermq.core.model import LateAck, Queue, QueueSettings
+
+LAPSES = 10
+"""So many leases more than its attempts a delivery may have that end without an answer."""
 
 
 class Again(msgspec.Struct, frozen=True, gc=False):
@@ -35,6 +38,16 @@ def after_failure(
     if settings.max_attempts is not None and attempts >= settings.max_attempts:
         return EXHAUSTED
     return Again(due_at=ended_at + (settings.retry_delay_ms if delay_ms is None else delay_ms))
+
+
+def after_lapse(queue: Queue, *, attempts: int, ended_at: int, discard_at: int) -> Again | Dead | Expired:
+    """The same for a lease that nobody settled.
+
+    In an outbox that says that a node stopped, perhaps before it sent anything, and nothing of the receiver: only an
+    attempt that failed is the last one. A message that makes nodes stop is dead nevertheless after `LAPSES` more.
+    """
+    spare = LAPSES if queue.owner is not None else 0
+    return after_failure(queue.settings, attempts=attempts - spare, ended_at=ended_at, discard_at=discard_at)
 
 
 def after_late_release(

@@ -190,6 +190,22 @@ async def test_a_slow_delivery_keeps_its_lease_though_renewals_come_late(
     assert [line.attempt for line in await post.deliveries.log(listener)] == [1, 1]
 
 
+async def test_messages_that_were_leased_by_a_node_that_was_killed_are_delivered_though_they_have_one_attempt(
+    post: Post, receiver: Receiver, clock: FakeClock
+) -> None:
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url, schedule_ms=())
+    await post.deliveries.pause(listener, principal="test")
+    await post.send(queue, b"one", b"two", b"three")
+    outbox = post.catalog.outbox(listener)
+    assert len(await post.broker.receive(outbox, limit=2, lease_ms=LEASE_MS, principal="a node that is killed")) == 2
+    clock.advance(ms=LEASE_MS)
+    await post.deliveries.resume(listener, principal="test")
+    await post.delivered(listener, 3)
+    assert sorted(receiver.bodies) == [b"one", b"three", b"two"]
+    assert (await post.dead(listener)).total_count == 0
+
+
 class SlowStore:
     """Extends leases by the span that is asked for, when it is told to answer."""
 

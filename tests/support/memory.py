@@ -41,10 +41,10 @@ class Memory:
         self.unit = Unit(self.tally)
         self.queue = self.add("orders", **settings)
 
-    def add(self, name: str, kind: Kind = Kind.STANDARD, **settings: Any) -> Queue:
+    def add(self, name: str, kind: Kind = Kind.STANDARD, owner: str | None = None, **settings: Any) -> Queue:
         key = len(self.queues) + 1
         queue = Queue(
-            key=key, id=name, tenant="t", name=name, kind=kind, settings=QueueSettings(**settings), owner=None
+            key=key, id=name, tenant="t", name=name, kind=kind, settings=QueueSettings(**settings), owner=owner
         )
         self.queues[key] = queue
         return queue

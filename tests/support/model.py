@@ -30,6 +30,8 @@ from couriermq.core.model import (
 )
 
 EXHAUSTED = "attempts exhausted"
+LAPSES = 10
+"""So many leases more end in an outbox, without an answer, before a message is dead."""
 DEFAULT_GROUP = ""
 
 
@@ -145,16 +147,16 @@ class Model:
 
     def _lease_ends(self, item: Item, at: int) -> None:
         self._note(item, EventKind.LEASE_EXPIRED, at)
-        self._fail(item, at, delay_ms=None)
+        self._fail(item, at, delay_ms=None, spare=LAPSES if self.queues[item.queue_id].owner else 0)
 
     def _discard(self, item: Item, at: int) -> None:
         self._note(item, EventKind.DISCARDED, at)
         del self.items[item.seq]
 
-    def _fail(self, item: Item, at: int, *, delay_ms: int | None) -> bool:
+    def _fail(self, item: Item, at: int, *, delay_ms: int | None, spare: int = 0) -> bool:
         """An attempt has failed at `at`; whether it was the last one."""
         settings = self.queues[item.queue_id].settings
-        if settings.max_attempts is not None and item.attempts >= settings.max_attempts:
+        if settings.max_attempts is not None and item.attempts >= settings.max_attempts + spare:
             self._die(item, at)
             return True
         item.due_at = at + (settings.retry_delay_ms if delay_ms is None else delay_ms)

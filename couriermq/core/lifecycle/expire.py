@@ -10,7 +10,7 @@ from couriermq.core.lifecycle.rows import Contents, Pack, Single
 from couriermq.core.lifecycle.tally import NEVER, Tally
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.model import Queue, State
-from couriermq.core.retry import TOO_OLD, Again, after_failure, discard_at
+from couriermq.core.retry import TOO_OLD, Again, after_lapse, discard_at
 
 STEP = 2_000
 """How many messages of a kind one step changes, about; the rest comes with the next."""
@@ -51,7 +51,7 @@ def _end_leases(unit: Unit, queue: Queue, queues: Queues, now: int) -> Deciding[
 def _end_pack(unit: Unit, queue: Queue, queues: Queues, pack: Pack, contents: Contents, now: int) -> Deciding[None]:
     """All of it failed at the same instant: it is ready again as one pack, or each message goes its way."""
     end = discard_at(queue.settings, entered_at=pack.entered_at, retention_ms=None)
-    fate = after_failure(queue.settings, attempts=pack.attempts, ended_at=pack.due_at, discard_at=end)
+    fate = after_lapse(queue, attempts=pack.attempts, ended_at=pack.due_at, discard_at=end)
     if not isinstance(fate, Again):
         for index in pack.indexes():
             yield from end_lease(unit, queue, queues, extract(unit, pack, index, contents), now)
@@ -69,7 +69,7 @@ def _end_pack(unit: Unit, queue: Queue, queues: Queues, pack: Pack, contents: Co
 def end_lease(unit: Unit, queue: Queue, queues: Queues, single: Single, now: int) -> Deciding[bool]:
     """Whether the message, whose lease has ended, is tried again; else it is gone from the queue."""
     end, ended_at = single.discards_at(queue), single.due_at
-    fate = after_failure(queue.settings, attempts=single.attempts, ended_at=ended_at, discard_at=end)
+    fate = after_lapse(queue, attempts=single.attempts, ended_at=ended_at, discard_at=end)
     if end >= ended_at:
         unit.note(LEASE_EXPIRED, ended_at, queue, single)
     if isinstance(fate, Again):

@@ -1,7 +1,10 @@
 """What time does to a queue."""
 
+import pytest
+
 from couriermq.core.lifecycle.hasten import hasten
-from couriermq.core.model import Draft, Kind, State
+from couriermq.core.model import Draft, Kind, Release, State
+from couriermq.core.retry import LAPSES
 from tests.support.memory import NOW, Memory, plain
 
 
@@ -63,6 +66,33 @@ def test_the_last_attempt_sends_each_message_to_the_dead_letter_queue() -> None:
     assert memory.packs == {}
     assert {(single.queue, single.entered_at) for single in memory.singles.values()} == {(dead.key, NOW + 100)}
     assert memory.figures(dead) == (3, 0, 0, 6)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_message_of_an_outbox_does_not_die_when_the_lease_of_its_last_attempt_ends(count: int) -> None:
+    memory = Memory()
+    outbox = memory.add("outbox", owner="listener", max_attempts=1, dead_letter_queue="dead")
+    dead = memory.add("dead")
+    memory.send(*plain(3), queue=outbox)
+    memory.receive(count, queue=outbox)
+    memory.expire(NOW + 100, outbox)
+    assert (memory.figures(outbox)[0], memory.figures(dead)[0]) == (3, 0)
+    again = memory.receive(queue=outbox, now=NOW + 100)
+    assert sorted(lease.message.attempts for lease in again) == [1] * (3 - count) + [2] * count
+    outcomes = memory.settle(*[Release(lease.receipt) for lease in again], queue=outbox, now=NOW + 101)
+    assert [outcome.dead for outcome in outcomes] == [True] * 3
+
+
+def test_a_message_of_an_outbox_is_dead_when_too_many_of_its_leases_have_ended() -> None:
+    memory = Memory()
+    outbox = memory.add("outbox", owner="listener", max_attempts=2, dead_letter_queue="dead")
+    dead = memory.add("dead")
+    memory.send(*plain(3), queue=outbox)
+    for number in range(2 + LAPSES):
+        assert (memory.figures(outbox)[0], memory.figures(dead)[0]) == (3, 0)
+        memory.receive(queue=outbox, now=NOW + 100 * number)
+        memory.expire(NOW + 100 * number + 100, outbox)
+    assert (memory.figures(outbox)[0], memory.figures(dead)[0]) == (0, 3)
 
 
 def test_a_delayed_pack_turns_ready_as_a_whole() -> None:
