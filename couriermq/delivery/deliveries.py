@@ -44,6 +44,8 @@ GRACE_SECONDS = 5.0
 """How long a stopping server waits for receivers to answer."""
 DISABLE_MS = 5 * DAY
 LIVENESS_MS = MINUTE
+HANDOVER_MS = MINUTE
+"""No listener is longer than this without a node that delivers to it, while there are nodes."""
 STORE_CALLS = 64
 """How many calls of deliveries the store has in hand at once; a tenant has half of them at most."""
 BURST = 16
@@ -130,8 +132,9 @@ class Deliveries:
 
     def duties_changed(self) -> None:
         """The store's word that other listeners than before are this node's to deliver to."""
-        self._dispatcher.duties_changed()
+        taken_over = self._dispatcher.duties_changed()
         self._book.give_up()
+        self._make_up_for(taken_over)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -144,7 +147,7 @@ class Deliveries:
         self._catalog.watch_listeners(self._changed)
         self._catalog.watch_consumers(self._queue_changed)
         ringing = asyncio.create_task(self._alarms.run())
-        self._dispatcher.start()
+        self._make_up_for(self._dispatcher.start())
         try:
             yield
         finally:
@@ -197,6 +200,17 @@ class Deliveries:
             self._book.put(listener, afresh(self._book.of(listener)))
             self._dispatcher.start_afresh(listener)
         self._tasks.start(self._hasten(listener))
+
+    def _make_up_for(self, listeners: Sequence[Listener]) -> None:
+        """A change that was made while no node delivered to the listener may have been a fresh start.
+
+        Nobody remembers how the listener was before; what waits is hastened once too often at worst.
+        """
+        since = self._clock.now() - HANDOVER_MS
+        for listener in listeners:
+            is_changed = listener.changed_at >= since and listener.changed_at > listener.created_at
+            if is_changed and listener.state is ListenerState.ACTIVE and not isinstance(listener, WorkerConsumer):
+                self._start_afresh(listener)
 
     async def _hasten(self, listener: Listener) -> None:
         try:

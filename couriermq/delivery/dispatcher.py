@@ -87,24 +87,26 @@ class Dispatcher:
 
     # -- what others tell -------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Look into every outbox once; from then on the store tells."""
+    def start(self) -> list[Listener]:
+        """Look into every outbox once and return the listeners that are ours; from then on the store tells."""
         self._going = True
         self.duties_changed()
+        return [listener for listener in self._listeners.values() if self.is_ours(listener)]
 
     def stop(self) -> None:
         """Take up nothing new."""
         self._going = False
 
-    def duties_changed(self) -> None:
-        """Give back what is another node's now, and look into every outbox that is newly ours."""
+    def duties_changed(self) -> list[Listener]:
+        """Give back what is another node's now; look into every outbox that is newly ours, and return the listeners."""
         held = {duty for duty in DELIVERY if self._holds(duty)}
         gained, self._held = held - self._held, held
         for lane in list(self._lanes.values()):
             self._dispatch(lane)
-        for key, listener in list(self._listeners.items()):
-            if delivery_to(listener.id) in gained:
-                self.ready(key, 1)
+        taken_over = {key: one for key, one in self._listeners.items() if delivery_to(one.id) in gained}
+        for key in taken_over:
+            self.ready(key, 1)
+        return list(taken_over.values())
 
     def is_ours(self, listener: Listener) -> bool:
         """Whether it is this node that delivers to the listener."""

@@ -1,14 +1,20 @@
 """A listener that is resumed, or called otherwise than before, gets what has waited at once, whatever the schedule."""
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from couriermq.clock import FakeClock
-from couriermq.core.model import DAY, HOUR, MINUTE, ListenerSettings, ListenerState
+from couriermq.core.model import DAY, HOUR, MINUTE, SECOND, ListenerSettings, ListenerState
 from couriermq.delivery import BreakerState, Outcome
 from couriermq.delivery.breaker import TRIP_COUNT
-from tests.delivery.conftest import Post
+from tests.delivery.conftest import COURIER, Post
 from tests.support.eventually import eventually
+from tests.support.inprocess import courier_app
 from tests.support.receiver import Receiver, Request, answer, held_until, receiving
 
 SLOWLY: dict[str, Any] = {"schedule_ms": (10 * HOUR,) * 5, "jitter": 0.0}
@@ -141,3 +147,74 @@ async def test_a_disabled_listener_gets_what_has_waited_when_it_is_resumed(
     receiver.behave(answer())
     await post.deliveries.resume(listener, principal="test")
     await post.delivered(listener, 1)
+
+
+@contextlib.contextmanager
+def nobody_delivers(post: Post, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As when the node that delivered has died and no other has taken its duties over."""
+    with monkeypatch.context() as patch:
+        patch.setattr(post.deliveries._dispatcher, "_holds", lambda duty: False)
+        post.deliveries.duties_changed()
+        yield
+    post.deliveries.duties_changed()
+
+
+async def test_a_url_that_is_corrected_while_nobody_delivers_is_tried_when_somebody_does(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = await post.queue()
+    listener = await post.listen(queue, "http://127.0.0.1:1/", **SLOWLY)
+    await post.send(queue, b"x")
+    await post.attempts(listener, 1)
+    with nobody_delivers(post, monkeypatch):
+        post.clock.advance(ms=SECOND)
+        await post.catalog.change_listener(listener, url=receiver.url, principal="test")
+        post.clock.advance(ms=10 * SECOND)
+    await post.delivered(listener, 1)
+
+
+async def test_a_listener_that_is_resumed_while_nobody_delivers_is_tried_when_somebody_does(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver.behave(answer(500), answer())
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url, **SLOWLY)
+    await post.send(queue, b"x")
+    await post.attempts(listener, 1)
+    await post.deliveries.pause(listener, principal="test")
+    with nobody_delivers(post, monkeypatch):
+        post.clock.advance(ms=SECOND)
+        await post.deliveries.resume(listener, principal="test")
+        post.clock.advance(ms=10 * SECOND)
+    await post.delivered(listener, 1)
+
+
+async def test_a_url_that_was_corrected_just_before_the_server_was_killed_is_tried_when_it_starts(
+    tmp_path: Path, clock: FakeClock, receiver: Receiver
+) -> None:
+    async with courier_app(tmp_path, clock=clock, **COURIER) as app:
+        post = Post(app)
+        queue = await post.queue()
+        listener = await post.listen(queue, "http://127.0.0.1:1/", **SLOWLY)
+        await post.send(queue, b"x")
+        await post.attempts(listener, 1)
+        clock.advance(ms=SECOND)
+        post.catalog.watch_listeners(None)  # so that nothing follows from the change before the end
+        await post.catalog.change_listener(listener, url=receiver.url, principal="test")
+    async with courier_app(tmp_path, clock=clock, **COURIER) as app:
+        await Post(app).delivered(listener, 1)
+
+
+async def test_another_node_keeps_to_the_schedule_of_a_listener_that_was_not_changed(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver.behave(answer(500), answer())
+    queue = await post.queue()
+    listener = await post.listen(queue, receiver.url, **SLOWLY)
+    await post.send(queue, b"x")
+    await post.attempts(listener, 1)
+    with nobody_delivers(post, monkeypatch):
+        post.clock.advance(ms=10 * SECOND)
+    await post.send(queue, b"y")
+    await post.delivered(listener, 1)
+    assert receiver.bodies == [b"x", b"y"]
