@@ -54,7 +54,7 @@ class Found(msgspec.Struct):
 
 
 def hash_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 LOOKED_AT = ("kind", "tenant", "queue", "seq", "message_id", "detail")
