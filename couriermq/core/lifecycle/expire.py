@@ -44,7 +44,7 @@ def _end_leases(unit: Unit, queue: Queue, queues: Queues, now: int) -> Deciding[
         contents: Contents = yield Content([pack], bodies=False)
         yield from _end_pack(unit, queue, queues, pack, contents, now)
     for single in found.singles:
-        yield from end_lease(unit, queue, queues, single, now)
+        yield from _end_single(unit, queue, queues, single, now)
     return count < STEP
 
 
@@ -54,7 +54,7 @@ def _end_pack(unit: Unit, queue: Queue, queues: Queues, pack: Pack, contents: Co
     fate = after_lapse(queue, attempts=pack.attempts, ended_at=pack.due_at, discard_at=end)
     if not isinstance(fate, Again):
         for index in pack.indexes():
-            yield from end_lease(unit, queue, queues, extract(unit, pack, index, contents), now)
+            yield from _end_single(unit, queue, queues, extract(unit, pack, index, contents), now)
         return
     note_pack(unit, LEASE_EXPIRED, pack.due_at, queue, pack, contents)
     pack.state, pack.due_at = READY if fate.due_at <= now else DELAYED, fate.due_at
@@ -66,17 +66,15 @@ def _end_pack(unit: Unit, queue: Queue, queues: Queues, pack: Pack, contents: Co
         unit.due(unit.tally(queue.key), pack.due_at)
 
 
-def end_lease(unit: Unit, queue: Queue, queues: Queues, single: Single, now: int) -> Deciding[bool]:
-    """Whether the message, whose lease has ended, is tried again; else it is gone from the queue."""
+def _end_single(unit: Unit, queue: Queue, queues: Queues, single: Single, now: int) -> Deciding[None]:
     end, ended_at = single.discards_at(queue), single.due_at
     fate = after_lapse(queue, attempts=single.attempts, ended_at=ended_at, discard_at=end)
     if end >= ended_at:
         unit.note(LEASE_EXPIRED, ended_at, queue, single)
     if isinstance(fate, Again):
         yield from put_back(unit, queue, single, due_at=fate.due_at, now=now)
-        return True
-    yield from bury(unit, queue, queues, fate, single, at=min(end, ended_at))
-    return False
+    else:
+        yield from bury(unit, queue, queues, fate, single, at=min(end, ended_at))
 
 
 def _discard_aged(unit: Unit, queue: Queue, now: int) -> Deciding[None]:

@@ -6,7 +6,6 @@ import msgspec
 
 from couriermq.core.errors import CourierError, InvalidReceipt, LeaseLost
 from couriermq.core.lifecycle.ack import ack_packed, ack_single, end_delivered
-from couriermq.core.lifecycle.expire import end_lease
 from couriermq.core.lifecycle.extend import extend, extend_pack
 from couriermq.core.lifecycle.fifo import refresh_group
 from couriermq.core.lifecycle.members import extract, holder
@@ -142,7 +141,7 @@ class Desk:
                 return LeaseLost(settlement.receipt)
             note = settlement.note if is_alive else {**(settlement.note or {}), "late": True}
             return self._ack(seq, pack, single, note)
-        if not is_alive and not (type(settlement) is Release and may_release_late(self._queue, row, now=self._now)):
+        if not is_alive and not (type(settlement) is Release and may_release_late(self._queue, row)):
             return LeaseLost(settlement.receipt)
         yield from self.flush()
         if single is None:
@@ -150,9 +149,6 @@ class Desk:
             single = self._singles[seq] = extract(self._unit, pack, seq - pack.first, self._contents)
         if type(settlement) is Release:
             self._settled.add(seq)
-            is_overdue = not is_alive and single.state == LEASED  # another node gave it: this one has not ended it yet
-            if is_overdue and not (yield from end_lease(self._unit, self._queue, self._queues, single, self._now)):
-                return LeaseLost(settlement.receipt)
             return (yield from self._release(single, settlement, is_late=not is_alive))
         assert isinstance(settlement, Extend)
         return extend(self._unit, self._queue, single, settlement, now=self._now, principal=self._principal)

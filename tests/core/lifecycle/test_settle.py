@@ -162,33 +162,6 @@ class TestRelease:
         (outcome,) = memory.settle(Release(leases[1].receipt, 500), now=NOW + 150)
         assert isinstance(outcome, LeaseLost)
 
-    def test_a_lease_that_nobody_has_ended_yet_ends_with_its_late_release(self) -> None:
-        """Another node gave it, and this one has not heard that time has come for it."""
-        memory, leases = leased(late_ack=LateAck.ACCEPT)
-        (outcome,) = memory.settle(Release(leases[1].receipt, 500), now=NOW + 100)
-        assert isinstance(outcome, Settled)
-        assert (memory.singles[2].state, memory.singles[2].due_at) == (State.DELAYED, NOW + 600)
-        assert memory.figures() == (0, 1, 2, 6)
-        assert [(event.kind, event.at) for event in memory.events[-2:]] == [
-            ("lease_expired", NOW + 100), ("released", NOW + 100),
-        ]  # fmt: skip
-
-    def test_the_late_release_of_a_last_attempt_that_nobody_has_ended_yet_is_lost(self) -> None:
-        memory, leases = leased(late_ack=LateAck.ACCEPT, max_attempts=1)
-        (outcome,) = memory.settle(Release(leases[1].receipt, 500), now=NOW + 100)
-        assert isinstance(outcome, LeaseLost)
-        assert memory.singles == {}
-        assert memory.figures() == (0, 0, 2, 4)
-        assert memory.kinds()[-2:] == ["lease_expired", "discarded"]
-
-    def test_a_group_whose_lease_nobody_has_ended_yet_is_free_after_its_late_release(self) -> None:
-        memory = Memory()
-        line = memory.add("line", Kind.FIFO, late_ack=LateAck.ACCEPT)
-        memory.send(Draft(body=b"a", group="g"), Draft(body=b"b", group="g"), queue=line)
-        (lease,) = memory.receive(1, queue=line)
-        assert isinstance(memory.settle(Release(lease.receipt, 0), now=NOW + 100, queue=line)[0], Settled)
-        assert [one.message.attempts for one in memory.receive(queue=line, now=NOW + 100)] == [2, 1]
-
 
 class TestExtend:
     def test_a_whole_lease_stays_one_row(self) -> None:

@@ -14,7 +14,7 @@ from couriermq.core.errors import AlreadyExists, CourierError, LeaseLost, Offset
 from couriermq.core.events import EventKind
 from couriermq.core.lanes import first_of_lane, lane_of
 from couriermq.core.lifecycle.needs import Seqs
-from couriermq.core.model import Draft, Kind, LateAck, Lease, QueueSettings, Sent
+from couriermq.core.model import Draft, Kind, Lease, QueueSettings, Sent
 from couriermq.storage.base import CannotOpen, Parcel, Span
 from couriermq.storage.postgres import duties
 from couriermq.storage.postgres.connection import Connection, Pool, Rows, Step
@@ -267,20 +267,6 @@ async def test_one_node_leads_and_another_takes_over(url: str) -> None:
         other.clock.advance(ms=1_000)
         await other.store.advance(now=other.now)
         assert len(await other.events(EventKind.LEASE_EXPIRED)) == 1
-
-
-async def test_a_late_release_counts_at_a_node_that_knows_nothing_of_the_lease(url: str) -> None:
-    async with nodes(url) as (one, other):
-        await one.create("orders", late_ack=LateAck.ACCEPT)
-        await eventually(lambda: other.catalog.queues(TENANT))
-        await postgres(other)._watch.stop()
-        assert await other.store.advance(now=other.now) is None
-        await one.send("orders")
-        lease = await one.receive_one("orders", lease_ms=1_000)
-        other.clock.advance(ms=1_000)
-        await other.release("orders", lease, delay_ms=500)
-        assert len(await other.events(EventKind.LEASE_EXPIRED)) == 1
-        assert (await other.counters("orders")).delayed_count == 1
 
 
 async def test_what_a_node_hears_late_of_the_past_is_done_before_it_says_what_comes_next(
