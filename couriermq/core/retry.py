@@ -2,7 +2,7 @@
 
 import msgspec
 
-from couriermq.core.model import LateAck, Queue, QueueSettings
+from couriermq.core.model import Queue, QueueSettings
 
 LAPSES = 10
 """So many leases more than its attempts a delivery may have that end without an answer."""
@@ -48,19 +48,6 @@ def after_lapse(queue: Queue, *, attempts: int, ended_at: int, discard_at: int) 
     """
     spare = LAPSES if queue.owner is not None else 0
     return after_failure(queue.settings, attempts=attempts - spare, ended_at=ended_at, discard_at=discard_at)
-
-
-def after_late_release(
-    settings: QueueSettings, *, is_held: bool, now: int, delay_ms: int | None = None
-) -> Again | None:
-    """When a message is tried again whose lease had ended before its release; None where the release changes nothing.
-
-    The end of the lease has counted as the failed attempt. What counts now is the wish of the last holder, unless
-    somebody else holds the message.
-    """
-    if is_held or settings.late_ack is LateAck.REFUSE:
-        return None
-    return Again(due_at=now + (settings.retry_delay_ms if delay_ms is None else delay_ms))
 
 
 def discard_at(settings: QueueSettings, *, entered_at: int, retention_ms: int | None) -> int:

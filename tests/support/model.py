@@ -315,18 +315,20 @@ class Model:
             case Release() if alive:
                 self._note(item, EventKind.RELEASED, now)
                 item.attempts -= settlement.untried  # the only way to get an attempt back
-                return Settled(item.seq, item.id, dead=self._fail(item, now, delay_ms=settlement.delay_ms))
+                return self._released(item, settlement, now)
             case Release() if item.state is not State.LEASED and self._accepts_late(queue):
                 self._note(item, EventKind.RELEASED, now)
-                retry_ms = self.queues[queue.id].settings.retry_delay_ms
-                item.due_at = now + (retry_ms if settlement.delay_ms is None else settlement.delay_ms)
-                item.state = State.DELAYED if item.due_at > now else State.READY
-                return Settled(item.seq, item.id)
+                return self._released(item, settlement, now)
             case Extend() if alive:
                 item.due_at = now + settlement.lease_ms
                 self._note(item, EventKind.EXTENDED, now)
                 return Settled(item.seq, item.id, expires_at=item.due_at)
         return LeaseLost
+
+    def _released(self, item: Item, settlement: Release, now: int) -> Settled:
+        """It is dead where that was the last attempt, unless it was none."""
+        spare = item.attempts if settlement.untried else 0
+        return Settled(item.seq, item.id, dead=self._fail(item, now, delay_ms=settlement.delay_ms, spare=spare))
 
     def _accepts_late(self, queue: Queue) -> bool:
         return self.queues[queue.id].settings.late_ack is LateAck.ACCEPT

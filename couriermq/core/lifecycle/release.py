@@ -8,8 +8,8 @@ from couriermq.core.lifecycle.fifo import refresh_group
 from couriermq.core.lifecycle.needs import Deciding, Queues
 from couriermq.core.lifecycle.rows import Pack, Single
 from couriermq.core.lifecycle.unit import Unit
-from couriermq.core.model import Json, Kind, Queue, Release, Settled, State
-from couriermq.core.retry import Again, after_failure, after_late_release
+from couriermq.core.model import Json, Kind, LateAck, Queue, Release, Settled, State
+from couriermq.core.retry import Again, after_failure
 
 RELEASED = EventKind.RELEASED.value
 
@@ -17,36 +17,39 @@ RELEASED = EventKind.RELEASED.value
 def release(
     unit: Unit, queue: Queue, queues: Queues, single: Single, order: Release, *, now: int, principal: str
 ) -> Deciding[Settled]:
-    """Ready again after the delay, or dead once its attempts are used up."""
+    """Ready again after the delay, or dead once its attempts are used up; one that was not tried never is."""
     unit.note(RELEASED, now, queue, single, principal, _detail(order))
     if order.untried:
         single.attempts -= 1
-    fate = after_failure(
-        queue.settings, attempts=single.attempts, ended_at=now, discard_at=single.discards_at(queue),
-        delay_ms=order.delay_ms,
-    )  # fmt: skip
-    if isinstance(fate, Again):
-        yield from put_back(unit, queue, single, due_at=fate.due_at, now=now)
-        return Settled(single.seq, single.id)
-    yield from bury(unit, queue, queues, fate, single, at=now)
-    return Settled(single.seq, single.id, dead=True)
+    return (yield from _try_again(unit, queue, queues, single, order, now=now))
 
 
 def may_release_late(queue: Queue, row: Pack | Single) -> bool:
     """Whether a release counts whose lease has ended: the queue says so, and nobody else holds the message."""
-    return after_late_release(queue.settings, is_held=row.state == State.LEASED, now=0) is not None
+    return row.state != State.LEASED and queue.settings.late_ack is LateAck.ACCEPT
 
 
 def release_late(
     unit: Unit, queue: Queue, queues: Queues, single: Single, order: Release, *, now: int, principal: str
 ) -> Deciding[Settled]:
     """The end of the lease has counted as an attempt; what counts now is when the last holder wants the next one."""
-    again = after_late_release(queue.settings, is_held=False, now=now, delay_ms=order.delay_ms)
-    assert again is not None
     detail = {**(_detail(msgspec.structs.replace(order, untried=False)) or {}), "late": True}
     unit.note(RELEASED, now, queue, single, principal, detail)
-    yield from put_back(unit, queue, single, due_at=again.due_at, now=now)
-    return Settled(single.seq, single.id)
+    return (yield from _try_again(unit, queue, queues, single, order, now=now))
+
+
+def _try_again(
+    unit: Unit, queue: Queue, queues: Queues, single: Single, order: Release, *, now: int
+) -> Deciding[Settled]:
+    fate = after_failure(
+        queue.settings, attempts=0 if order.untried else single.attempts, ended_at=now,
+        discard_at=single.discards_at(queue), delay_ms=order.delay_ms,
+    )  # fmt: skip
+    if isinstance(fate, Again):
+        yield from put_back(unit, queue, single, due_at=fate.due_at, now=now)
+        return Settled(single.seq, single.id)
+    yield from bury(unit, queue, queues, fate, single, at=now)
+    return Settled(single.seq, single.id, dead=True)
 
 
 def put_back(unit: Unit, queue: Queue, single: Single, *, due_at: int, now: int) -> Deciding[None]:

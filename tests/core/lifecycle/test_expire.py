@@ -3,7 +3,7 @@
 import pytest
 
 from couriermq.core.lifecycle.hasten import hasten
-from couriermq.core.model import Draft, Kind, Release, State
+from couriermq.core.model import Draft, Kind, LateAck, Release, State
 from couriermq.core.retry import LAPSES
 from tests.support.memory import NOW, Memory, plain
 
@@ -92,6 +92,30 @@ def test_a_message_of_an_outbox_is_dead_when_too_many_of_its_leases_have_ended()
         assert (memory.figures(outbox)[0], memory.figures(dead)[0]) == (3, 0)
         memory.receive(queue=outbox, now=NOW + 100 * number)
         memory.expire(NOW + 100 * number + 100, outbox)
+    assert (memory.figures(outbox)[0], memory.figures(dead)[0]) == (0, 3)
+
+
+def test_a_message_of_an_outbox_that_is_given_back_untried_after_too_many_leases_is_not_dead() -> None:
+    memory = Memory()
+    outbox = memory.add("outbox", owner="listener", max_attempts=1, dead_letter_queue="dead")
+    memory.send(*plain(3), queue=outbox)
+    memory.receive(queue=outbox)
+    memory.expire(NOW + 100, outbox)
+    again = memory.receive(queue=outbox, now=NOW + 100)
+    outcomes = memory.settle(*[Release(lease.receipt, 0, untried=True) for lease in again], queue=outbox, now=NOW + 101)
+    assert [outcome.dead for outcome in outcomes] == [False] * 3
+    assert memory.figures(outbox)[0] == 3
+
+
+def test_a_last_attempt_whose_failure_is_told_after_its_lease_is_the_last_one() -> None:
+    memory = Memory()
+    outbox = memory.add("outbox", owner="listener", max_attempts=1, dead_letter_queue="dead", late_ack=LateAck.ACCEPT)
+    dead = memory.add("dead")
+    memory.send(*plain(3), queue=outbox)
+    leases = memory.receive(queue=outbox)
+    memory.expire(NOW + 100, outbox)
+    outcomes = memory.settle(*[Release(lease.receipt) for lease in leases], queue=outbox, now=NOW + 200)
+    assert [outcome.dead for outcome in outcomes] == [True] * 3
     assert (memory.figures(outbox)[0], memory.figures(dead)[0]) == (0, 3)
 
 
