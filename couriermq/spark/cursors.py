@@ -39,7 +39,7 @@ class CursorKeeper(StreamingQueryListener):
         if len({offsets[STORE] for offsets in ours}) > 1:
             stamp = self._journal.stamp()
             ours = [offsets for offsets in ours if offsets[STORE] == stamp]
-        read = [places_of(offsets) for offsets in ours]
+        read = [places for offsets in ours if _are_numbers(places := places_of(offsets))]
         lanes = set.intersection(*map(set, read)) if read else set()
         return {lane: min(int(offsets[lane]) for offsets in read) for lane in sorted(lanes)}
 
@@ -60,3 +60,8 @@ def advance_cursor(journal: Journal, cursor: str, offsets: Mapping[str, int | st
     """In each lane; one that is further on stays where it is."""
     for offset in offsets.values():
         journal.advance_cursor(cursor, offset)
+
+
+def _are_numbers(places: Mapping[str, Any]) -> bool:
+    """Whether they are the journal's own; a source that reads as a tenant has positions that only the server knows."""
+    return all(isinstance(place, int) for place in places.values())

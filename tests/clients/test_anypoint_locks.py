@@ -104,10 +104,15 @@ def lives(server: ServerProcess) -> dict[str, list[tuple[str, int]]]:
         page = session.get(f"{server.url}/courier/v1/journal/events?from={offset}&limit=1000", timeout=60).json()
         for event in page["events"]:
             if event["message_id"] is not None:
-                found[event["message_id"]].append((event["kind"], event["attempt"]))
+                is_untried = bool((event["detail"] or {}).get("untried"))
+                found[event["message_id"]].append((UNTRIED if is_untried else event["kind"], event["attempt"]))
         if not page["events"]:
             return found
         offset = page["next"]
+
+
+UNTRIED = "untried"
+"""How a life tells that a message was given back because its client had left before the answer was written."""
 
 
 def check_life(life: list[tuple[str, int]]) -> int:
@@ -123,6 +128,7 @@ def check_life(life: list[tuple[str, int]]) -> int:
             assert leased, "settled by a dead lock"
             assert number == attempt, "settled by the lock of another delivery"
             leased = kind == "extended"
+            attempt -= kind == UNTRIED
     assert life[-1][0] == "acked"
     return attempt
 

@@ -100,9 +100,18 @@ def cursor(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ([{"0": 12, "0.1": 2199023255600, "store": STAMP}, {"0": 9, "store": STAMP}], [9]),
         ([{"0": 5, "store": "other/1"}, {"0": 12, "store": STAMP}], [12]),
         ([{"0": 5, "store": "other/1"}, {"0": 12, "store": "another/1"}], []),
+        ([{"0": "a position", "store": STAMP}, {"0": 12, "store": STAMP}], [12]),
         (ELSEWHERE, []),
     ],
-    ids=["alone", "among others", "the one that is behind", "of this store", "of other stores", "only others"],
+    ids=[
+        "alone",
+        "among others",
+        "the one that is behind",
+        "of this store",
+        "of other stores",
+        "beside a tenant's",
+        "only others",
+    ],
 )
 def test_a_cursor_follows_the_sources_of_its_journal(cursor: list[int], offsets: list[Any], reached: list[int]) -> None:
     CursorKeeper(Journal("http://courier"), "lake", query="query").keep(progress(*offsets))

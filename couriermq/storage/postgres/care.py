@@ -35,6 +35,7 @@ from couriermq.storage.postgres.connection import (
     MIGRATION_LOCK,
     Connection,
     connect,
+    has_table,
     migrate,
     migrations,
     space_of,
@@ -295,7 +296,7 @@ def _refuse_other_version(source: Path) -> None:
 async def _refuse_data(connection: Connection) -> None:
     """Whichever version has written it; an empty database has no tables."""
     for table in TABLES:
-        if await _rows(connection, "SELECT to_regclass(%s) IS NULL", table) == [(True,)]:
+        if not await has_table(connection, table):
             continue
         if await _rows(connection, f"SELECT FROM {table} LIMIT 1"):
             raise CannotOpen("the store already holds data; restore into an empty one")

@@ -348,6 +348,14 @@ async def space_of(connection: Connection) -> int:
     return int(row[0]) - 2**32 if row[0] >= 2**31 else int(row[0])
 
 
+async def has_table(connection: Connection, name: str) -> bool:
+    """Whether the store's own schema has the table; the search path may name other schemas behind it."""
+    found = await connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = current_schema() AND tablename = %s)", (name,)
+    )
+    return await found.fetchone() == (True,)
+
+
 async def migrate(connection: Connection, space: int) -> None:
     """Run what is missing, one transaction a step; refuses a schema from the future. One node does it, others wait."""
     await connection.execute("SET lock_timeout = 0", prepare=False)

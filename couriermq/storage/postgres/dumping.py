@@ -38,6 +38,7 @@ from couriermq.storage.postgres.connection import (
     Step,
     ask,
     connect,
+    has_table,
     migrate,
     space_of,
 )
@@ -125,7 +126,7 @@ class PostgresDump:
 
     async def _meta(self, name: str) -> bytes | None:
         """Also of an empty database, or one of an earlier version."""
-        if await self._ask("SELECT to_regclass('meta') IS NULL") == [(True,)]:
+        if not await has_table(self._db, "meta"):
             return None
         found = await self._ask("SELECT value FROM meta WHERE name = %s", name)
         return bytes(found[0][0]) if found else None

@@ -330,8 +330,9 @@ class Watch:
             except (psycopg.Error, CourierError, OSError) as error:
                 await self._lose(error)
                 await asyncio.sleep(TICK_SECONDS)
-            except Exception:  # whoever has asked for it would not hear; the next tick is another try
+            except Exception:
                 log.exception("this node could not follow the others")
+                await self._disconnect()  # a new connection asks for all that this one has missed
                 await asyncio.sleep(TICK_SECONDS)
             ticks += 1
 

@@ -19,6 +19,7 @@ from couriermq.journal.cursors import Cursors
 from couriermq.storage.base import CannotOpen
 from couriermq.storage.postgres import care
 from couriermq.storage.postgres.connection import migrations
+from couriermq.storage.postgres.dumping import PostgresDump
 from couriermq.storage.postgres.store import PostgresStore
 from tests.support.engines import TENANT, WHO, Rig
 from tests.support.postgres import shared_cluster
@@ -212,3 +213,19 @@ async def test_a_restore_of_another_version_s_backup_makes_no_tables(tmp_path: P
         await care.restore(shared_cluster().url("untouched"), tmp_path)
     assert shared_cluster().execute("SELECT FROM pg_tables WHERE schemaname = 'untouched'") == []
     shared_cluster().execute("DROP SCHEMA untouched")
+
+
+async def test_a_schema_is_empty_whatever_the_others_of_its_search_path_hold(url: str, tmp_path: Path) -> None:
+    """`url` leads to a store that the search path names behind the empty schema."""
+    shared_cluster().execute("DROP SCHEMA IF EXISTS before CASCADE; CREATE SCHEMA before")
+    async with opened(url):  # it is of this version from now on
+        pass
+    both = shared_cluster().url(f"before,{NAME}")
+    target = PostgresDump(both, source=False)
+    await target.open()
+    assert not await target.is_used()
+    assert await target.read_note() is None
+    await target.close()
+    async with care.opened(both) as connection:
+        await care._refuse_data(connection)
+    shared_cluster().execute("DROP SCHEMA before")

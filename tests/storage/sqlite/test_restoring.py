@@ -123,6 +123,25 @@ async def test_a_copy_whose_damage_nobody_has_set_aside_is_not_sound(tmp_path: P
     await rig.close()
 
 
+async def test_a_copy_has_damage_that_its_source_has_trimmed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = await damaged(tmp_path / "before")
+    await rig.receive("orders", limit=10)
+    copy = care._copy
+
+    def copy_slowly(source: Path, path: Path, progress: care.Progress | None = None) -> None:
+        copy(source, path, progress)
+        with closing(sqlite3.connect(source)) as db, db:
+            assert db.execute("DELETE FROM journal WHERE first_seq = 1").rowcount == 1
+
+    monkeypatch.setattr(care, "_copy", copy_slowly)
+    findings = care.backup(tmp_path / "before", tmp_path / "backup")
+    assert findings.damage == []
+    assert len(findings.set_aside) == 2, findings
+    await rig.close()
+
+
 async def test_damage_that_the_copy_alone_has_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = await made(tmp_path / "before")
     copy = care._copy
