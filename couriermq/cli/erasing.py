@@ -1,8 +1,7 @@
 """`courier erase`."""
 
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ from cyclopts import Parameter
 from couriermq.cli.client import route
 from couriermq.cli.connection import REMOTE, Remote
 from couriermq.cli.data import Config, Data, LakePlace, read_settings
-from couriermq.cli.erasure_receipt import Receipt, begin, write
+from couriermq.cli.erasure_receipt import Note, Receipt, begin
 from couriermq.cli.exits import Exit, Failure, usage
 from couriermq.cli.lakes import only_writer
 from couriermq.cli.live import remove_live
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from couriermq.lake.erasing import Rewritten
 
 Json = dict[str, Any]
-Note = Callable[[], None]
-"""Writes the receipt as it is now."""
 
 PAGE = 1_000
 POLL_S = 2.0
@@ -85,15 +82,17 @@ def erase(
         asked_sha256=hash_of(f"{message}\n{attribute}"),
     )
     with only_writer(settings.lake_place):
-        note = partial(write, done, begin(done, receipt, settings.data / RECEIPTS))
-        _finish_rebuild(settings.lake_place)
-        for count in remove_live(remote, wanted):
-            done.live_removed += count
-            note()
-        _erase_patiently(remote, settings, wanted, done, note, wait_s=wait / 1_000)
-        if not done.pending_offsets and not done.replays:
-            done.complete, done.ids_sha256 = True, []
-        note()
+        note = Note(done, begin(done, receipt, settings.data / RECEIPTS))
+        try:
+            _finish_rebuild(settings.lake_place)
+            for count in remove_live(remote, wanted):
+                done.live_removed += count
+                note.soon()
+            _erase_patiently(remote, settings, wanted, done, note, wait_s=wait / 1_000)
+            if not done.pending_offsets and not done.replays:
+                done.complete, done.ids_sha256 = True, []
+        finally:
+            note.now()
     return _tell(remote, done)
 
 
@@ -126,7 +125,7 @@ def _erase_patiently(
     found.hashes.update(done.ids_sha256)
     while True:
         _erase(remote, settings, wanted, found, done, note)
-        note()
+        note.now()
         if not done.pending_offsets or time.monotonic() >= deadline_s:
             return
         _write_on(remote)
@@ -144,7 +143,7 @@ def _erase(remote: Remote, settings: Settings, wanted: Wanted, found: Found, don
         for _ in erasing.look_through(place, sealed, tables, wanted, found):
             progress.advance(messages=len(found.seqs))
         done.seqs, done.ids_sha256 = sorted(found.seqs), sorted(found.hashes | set(map(hash_of, found.ids)))
-        note()
+        note.now()
         try:
             for rewritten in erasing.erase_segments(place, sealed, wanted, found):
                 progress.advance()
@@ -163,7 +162,7 @@ def _erase(remote: Remote, settings: Settings, wanted: Wanted, found: Found, don
 def _add(rewritten: "Rewritten | None", files: list[Any], note: Note) -> None:
     if rewritten is not None:
         files.append(rewritten)
-        note()
+        note.soon()
 
 
 def _write_on(remote: Remote) -> None:

@@ -1,5 +1,7 @@
 """The receipt of `courier erase`: on disk before the first change and after each one, so that a kill hides none."""
 
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,8 @@ def begin(receipt: Receipt, given: Path | None, folder: Path) -> Path:
     path = (given or folder / f"{receipt.erased_at}.json").resolve()
     if path.exists() and not path.is_file():
         raise usage(f"{given} is no file; the receipt cannot take its place")
+    if (other := _read(path)) is not None and not other.complete and not other.is_same(receipt):
+        raise usage(f"{given} is the receipt of another erasure, which is not finished; name another file")
     unfinished = []
     for one in sorted({path, *folder.resolve().glob("*.json")}):
         earlier = _read(one)
@@ -59,6 +63,9 @@ def begin(receipt: Receipt, given: Path | None, folder: Path) -> Path:
             unfinished.append(one)
     if given is None and unfinished:
         path = unfinished[0]
+    elif unfinished and path not in unfinished:
+        make_folder(path.parent)
+        shutil.move(unfinished.pop(0), path)  # before it is written: two of them would be counted twice
     write(receipt, path)
     for one in unfinished:
         if one != path:
@@ -71,6 +78,26 @@ def _read(path: Path) -> Receipt | None:
         return msgspec.json.decode(path.read_bytes(), type=Receipt)
     except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
+
+
+class Note:
+    """Keeps the receipt on disk up to date."""
+
+    PAUSE_S = 2.0
+    """How long a change of one file may be missing: a large receipt takes as long to write as the file."""
+
+    def __init__(self, receipt: Receipt, path: Path) -> None:
+        self._receipt = receipt
+        self._path = path
+        self._written_s = time.monotonic()
+
+    def now(self) -> None:
+        write(self._receipt, self._path)
+        self._written_s = time.monotonic()
+
+    def soon(self) -> None:
+        if time.monotonic() - self._written_s >= self.PAUSE_S:
+            self.now()
 
 
 def write(receipt: Receipt, path: Path) -> None:

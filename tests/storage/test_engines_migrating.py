@@ -473,8 +473,7 @@ async def test_a_copy_that_is_not_the_source_is_not_served(tmp_path: Path, first
 
 DAMAGE = {
     "record": ("UPDATE record SET slot = slot || 'x' WHERE kind = 'queue'", "of table record"),
-    "dedup": ("UPDATE dedup SET until_at = until_at + 1", "of table dedup"),
-    "tally": ("UPDATE tally SET ready = ready + 1", "of table tally"),
+    "tally": ("UPDATE tally SET ready = ready + 1", "of table tally .a server that starts on the store counts anew"),
     "stage": ("UPDATE stage SET count = count + 1", "of table stage"),
     "parcels": ("UPDATE stage SET parcels = zeroblob(length(parcels))", "of table stage"),
     "text": ("UPDATE record SET id = CAST(x'ff' || id AS TEXT) WHERE kind = 'queue'", "database cannot be read"),
@@ -504,6 +503,14 @@ async def test_a_damaged_row_stops_a_migration(tmp_path: Path, place: str) -> No
     source, target = dump("sqlite", tmp_path / "a", source=True), dump("sqlite", tmp_path / "b", source=False)
     with pytest.raises(CannotOpen, match=f"{words}.*; run `courier doctor`"):
         await migrated(source, target, now=rig.now)
+
+
+async def test_a_damaged_memory_of_an_id_is_left_out_as_a_server_does(tmp_path: Path) -> None:
+    rig = await damaged_source(tmp_path / "a", "UPDATE dedup SET until_at = until_at + 1")
+    source, target = dump("sqlite", tmp_path / "a", source=True), dump("sqlite", tmp_path / "b", source=False)
+    await migrated(source, target, now=rig.now)
+    with contextlib.closing(sqlite3.connect(tmp_path / "b" / "courier.db")) as db:
+        assert db.execute("SELECT 1 FROM dedup").fetchone() is None
 
 
 async def test_a_damaged_row_of_the_journal_stops_a_migration_from_postgresql(tmp_path: Path) -> None:

@@ -49,6 +49,10 @@ COMMITS = 100
 _SINGLES = Q.named_singles.partition("WHERE")[0]
 
 
+_MENDED = {"tally": " (a server that starts on the store counts anew)"}
+"""What mends a damaged row of a table."""
+
+
 class SqliteDump:
     """A data directory; what is read of it is read beside a running server, until `hold`."""
 
@@ -252,7 +256,7 @@ class SqliteDump:
         return found
 
     async def rows(self, table: str) -> AsyncIterator[Rows]:
-        is_sound = "1"
+        is_sound, size = "1", KEYS.get(table, 2)
         if table in COLUMNS:
             is_sound = f"crc = crc({COLUMNS[table]})"
         if table == "stage":
@@ -260,7 +264,8 @@ class SqliteDump:
         with _refusing_damage():
             rows = self._db.execute(f"SELECT {', '.join(TABLES[table])}, {is_sound} FROM {table}")  # noqa: S608 - ours
             while some := rows.fetchmany(rows_at_once(table)):
-                yield [sound(f"row {row[: KEYS.get(table, 2)]} of table {table}", row) for row in some]
+                whole = [row for row in some if row[-1] or table != "dedup"]  # a damaged one counts as none
+                yield [sound(f"row {row[:size]} of table {table}{_MENDED.get(table, '')}", row) for row in whole]
 
     def _one(self, query: str, *values: int) -> int:
         return int(self._db.execute(query, values).fetchone()[0] or 0)
