@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -134,7 +135,7 @@ async def _turn(ports: Sequence[int], database: str, seconds: int) -> Turn:
     async with asyncio.TaskGroup() as group:
         sampling = group.create_task(_sample(database))
         receivers = [group.create_task(_receive(port)) for port in ports]
-        senders = [group.create_task(_send(port, seconds)) for port in ports]
+        senders = [group.create_task(_send(port, node, seconds)) for node, port in enumerate(ports)]
         await asyncio.wait(senders)
         for task in (sampling, *receivers):
             task.cancel()
@@ -178,8 +179,19 @@ class _Sending(asyncio.Protocol):
         self._free.append(self)
 
 
-async def _send(port: int, seconds: int) -> list[float]:
-    """Send at the fixed rate, whatever becomes of the messages; the milliseconds that each send took."""
+def _arrivals(node: int, seconds: int) -> Iterator[float]:
+    """When sends to a node are due, in seconds from the start: those of clients that know nothing of each other.
+
+    At even distances the senders of all nodes, which start together, would send in the same millisecond for the whole
+    turn: all nodes would always want the same two cores at once, and one node would never see two sends together.
+    """
+    dice, at = random.Random(node), 0.0
+    while (at := at + dice.expovariate(RATE)) < seconds:
+        yield at
+
+
+async def _send(port: int, node: int, seconds: int) -> list[float]:
+    """Send at the rate, whatever becomes of the messages; the milliseconds that each send took since it was due."""
     loop = asyncio.get_running_loop()
     free: deque[_Sending] = deque()
     send_ms: list[float] = []
@@ -187,13 +199,11 @@ async def _send(port: int, seconds: int) -> list[float]:
         await loop.create_connection(lambda: _Sending(free, send_ms), "127.0.0.1", port) for _ in range(CONNECTIONS)
     ]
     request = _request("messages", msgspec.json.encode({"body": BODY}))
-    started, sent = time.monotonic(), 0
-    while sent < RATE * seconds:
-        due = min(RATE * seconds, int((time.monotonic() - started) * RATE) + 1)
-        while sent < due and free:
-            free.popleft().send(request, started + sent / RATE)
-            sent += 1
-        await asyncio.sleep(TICK_S)
+    started = time.monotonic()
+    for at in _arrivals(node, seconds):
+        while time.monotonic() < started + at or not free:
+            await asyncio.sleep(TICK_S)
+        free.popleft().send(request, started + at)
     while len(free) < CONNECTIONS:
         await asyncio.sleep(TICK_S)
     for transport, _ in made:
