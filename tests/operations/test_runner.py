@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from couriermq.core.errors import Unavailable
-from couriermq.core.model import Draft
+from couriermq.core.model import SECOND, Draft
 from couriermq.journal.history import History, Past
 from couriermq.operations import Operation, Operations, State, Verb, Where, runner
 from couriermq.operations import portions as portions_module
@@ -147,6 +147,8 @@ async def test_a_slow_operation_is_not_taken_up_by_another_node(rig: Rig, monkey
     await eventually(lambda: operation.done_count == 1)
     monkeypatch.setattr(rig.catalog, "put_record", counted)
     for _ in range(10):
+        # What it wrote can be seen before it sleeps: a clock that is moved in between wakes nobody.
+        await eventually(lambda: any(at <= rig.now + SECOND for at, *_ in rig.clock._sleepers))
         rig.clock.advance(ms=runner.ALIVE_MS)
         await eventually(lambda: rig.catalog.record("operation", "default", operation.id).changed_at == rig.now)
         assert not other._is_abandoned(rig.catalog.record("operation", "default", operation.id))
