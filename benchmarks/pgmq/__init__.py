@@ -108,10 +108,10 @@ class Pgmq:
         """Processor time that the server has used so far, by all its processes, those that have ended included."""
         postmaster = int((self.cluster.data / "postmaster.pid").read_text().split()[0])
         ticks = 0
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):
-                fields = path.read_text().rpartition(")")[2].split()
-                if postmaster in (int(path.parent.name), int(fields[1])):
+        for process in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):  # it has ended meanwhile, or is no process
+                fields = (process / "stat").read_text().rpartition(")")[2].split()
+                if postmaster in (int(process.name), int(fields[1])):
                     ticks += sum(map(int, fields[11:15]))
         return ticks / os.sysconf("SC_CLK_TCK")
 
