@@ -5,7 +5,7 @@ import msgspec
 from couriermq.core.model import Queue, QueueSettings
 
 LAPSES = 10
-"""So many leases more than its attempts a delivery may have that end without an answer."""
+"""How many leases of a delivery, beyond its attempts, may end without an answer."""
 
 
 class Again(msgspec.Struct, frozen=True, gc=False):
