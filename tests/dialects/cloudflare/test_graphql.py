@@ -62,6 +62,7 @@ query QueueMessageOperationsByMinute($accountTag: string!, $queueId: string!, $d
   }
 }
 """  # noqa: E501
+DATASET = '{ viewer { accounts(filter: {accountTag: "default"}) { queueBacklogAdaptiveGroups'
 BY_ACTION = """
 query Actions($tag: String, $filter: AccountQueueMessageOperationsAdaptiveGroupsFilter_InputObject) {
   viewer {
@@ -178,6 +179,30 @@ async def test_conditions_can_be_joined(queue: Queue) -> None:
     assert [group["dimensions"]["actionType"] for group in found] == ["ReadMessage"]
 
 
+FILTER = "AccountQueueBacklogAdaptiveGroupsFilter_InputObject"
+BY_FILTER = f"query($f: {FILTER}!) {DATASET}(filter: $f) {{ count }} }} }} }}"
+MANY_TIMES = f"query($f: {FILTER}!) {DATASET}(filter: {{OR: [{' '.join(['$f'] * 60)}]}}) {{ count }} }} }} }}"
+
+
+@pytest.mark.parametrize(
+    ("query", "given"),
+    [
+        (BY_FILTER, {"AND": [{}] * 100}),
+        (BY_FILTER, {"AND": [{"AND": [{}] * 50}, {"OR": [{}] * 50}]}),
+        (BY_FILTER, {"queueId_in": ["a"] * 100}),
+        (MANY_TIMES, {"AND": [{}]}),
+    ],
+)
+async def test_a_filter_has_few_conditions_and_empty_ones_count(queue: Queue, query: str, given: object) -> None:
+    answer = await ask(queue.account, query, f=given)
+    assert answer["errors"][0]["message"] == "a filter has at most 100 conditions"
+
+
+async def test_a_filter_of_all_conditions_is_answered(queue: Queue) -> None:
+    answer = await ask(queue.account, BY_FILTER, f={"AND": [{}] * 98})
+    assert answer["errors"] is None
+
+
 async def test_a_queue_can_be_asked_for_by_any_of_its_ids(queue: Queue) -> None:
     await queue.push({"n": 1})
     alias, digits, ours = "9f3e0d8c7b6a59483726151403f2e1d0", queue.id, id_of(queue.id)
@@ -266,9 +291,6 @@ async def test_a_bad_query_is_told_in_the_form_of_graphql(account: Account, quer
     assert answer["errors"][0]["message"].startswith(sentence), answer
     assert set(answer) == {"data", "errors"}
     assert "timestamp" in answer["errors"][0]["extensions"]
-
-
-DATASET = '{ viewer { accounts(filter: {accountTag: "default"}) { queueBacklogAdaptiveGroups'
 
 
 async def test_fragments_that_double_each_other_are_refused_at_once(account: Account) -> None:

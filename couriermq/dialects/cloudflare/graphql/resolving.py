@@ -1,5 +1,6 @@
 """Answers the fields of a query: accounts, and the groups of a dataset."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ STEPS = 100_000
 LEAST_STEPS = 100
 """What a queue costs at least, however short the time."""
 FILTER_PARTS = 100
+ROWS_AT_ONCE = 500
+"""How many rows the event loop compares with a filter in one go: 20 ms with as many conditions as a filter has."""
 DEFAULT_MS = DAY
 
 Info = GraphQLResolveInfo["Resolver"]
@@ -81,7 +84,7 @@ class Resolver:
             wanted = self._read_filter(where or {}, account["tenant"], [FILTER_PARTS])
             dimensions = _selected(info, "dimensions")
             _check_orders(orders, dimensions)
-            rows = [row for row in await self._rows(dataset, account["tenant"], wanted) if matches(row, wanted)]
+            rows = await _matching(await self._rows(dataset, account["tenant"], wanted), wanted)
             found = ordered(grouped(rows, dimensions), orders)[:count]
             self.groups_left -= len(found)
             if self.groups_left < 0:
@@ -116,9 +119,7 @@ class Resolver:
 
     def _read_filter(self, given: Mapping[str, Any], tenant: str, left: list[int]) -> dict[str, Any]:
         """The filter with instants as epoch milliseconds and ids as they are shown; null means no condition."""
-        left[0] -= len(given)
-        if left[0] < 0:
-            raise Invalid(f"a filter has at most {FILTER_PARTS} conditions")
+        _charge(left, max(1, len(given)))
         read: dict[str, Any] = {}
         for key, value in given.items():
             if value is None:
@@ -127,7 +128,7 @@ class Resolver:
             if key in {"AND", "OR"}:
                 read[key] = [self._read_filter(part, tenant, left) for part in value]
             elif operator in {"in", "notin"}:
-                left[0] -= len(value)
+                _charge(left, len(value))
                 read[key] = {self._value(name, one, tenant) for one in value}
             else:
                 read[key] = self._value(name, value, tenant)
@@ -145,6 +146,22 @@ class Resolver:
         """The id under which rows have the queue that a query asks for by another of its ids."""
         queue = self.call.services.catalog.queue_of_id(id_of(asked) or asked)
         return asked if queue is None or queue.tenant != tenant else queue_id(queue)
+
+
+def _charge(left: list[int], count: int) -> None:
+    """Take from the conditions that a filter may have; an empty filter counts as one: each row meets it, too."""
+    left[0] -= count
+    if left[0] < 0:
+        raise Invalid(f"a filter has at most {FILTER_PARTS} conditions")
+
+
+async def _matching(rows: Sequence[Row], wanted: Mapping[str, Any]) -> list[Row]:
+    """The rows that fit; other requests are served in between."""
+    found: list[Row] = []
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        found += [row for row in rows[start : start + ROWS_AT_ONCE] if matches(row, wanted)]
+        await asyncio.sleep(0)
+    return found
 
 
 def _tenant(call: Call, tag: str) -> Tenant:
