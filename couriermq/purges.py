@@ -6,6 +6,7 @@ gone is gone, and the rest is still below the same seq.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from couriermq.catalog import Catalog
 from couriermq.clock import Clock
 from couriermq.core.duties import UPKEEP
 from couriermq.core.errors import CourierError, RecordNotFound
-from couriermq.core.model import SECOND, Queue, Record
+from couriermq.core.model import SECOND, Json, Queue, Record
 from couriermq.core.shards import Newest
 
 RECORD = "purge"
@@ -39,6 +40,10 @@ class Purge(msgspec.Struct, kw_only=True):
     ended_at: int | None = None
     count: int = 0
     """Messages that are removed so far; after a restart at least so many."""
+
+    def is_same(self, other: "Purge") -> bool:
+        """Whether both tell of one purge, whatever each knows of its progress."""
+        return (self.upto_seq, self.started_at) == (other.upto_seq, other.started_at)
 
 
 class Purges:
@@ -63,7 +68,8 @@ class Purges:
         purge = Purge(upto_seq=await self._broker.last_seq(queue), principal=principal, started_at=started_at)
         async with self._writing:
             self._newest[queue.id] = purge
-            await self._put(queue, purge)
+            document = msgspec.to_builtins(purge)
+            await self._catalog.put_record(RECORD, queue.tenant, document, record_id=queue.id, principal=principal)
         self._begin(queue)
         return purge
 
@@ -165,13 +171,23 @@ class Purges:
         await self._save(queue, purge)
 
     async def _save(self, queue: Queue, purge: Purge) -> None:
-        async with self._writing:
-            if self._newest.get(queue.id) is purge and self._catalog.queue_of_id(queue.id) is not None:
-                await self._put(queue, purge)
+        """Write down how far a purge has come, unless its record is gone or tells of another purge."""
 
-    async def _put(self, queue: Queue, purge: Purge) -> None:
-        document = msgspec.to_builtins(purge)
-        await self._catalog.put_record(RECORD, queue.tenant, document, record_id=queue.id, principal=purge.principal)
+        def renew(record: Record | None) -> Json:
+            if record is None or not purge.is_same(_read(record)):
+                raise _Replaced
+            return msgspec.to_builtins(purge)
+
+        async with self._writing:
+            if self._newest.get(queue.id) is purge:
+                with contextlib.suppress(_Replaced):
+                    await self._catalog.put_record(
+                        RECORD, queue.tenant, renew, record_id=queue.id, principal=purge.principal
+                    )
+
+
+class _Replaced(Exception):
+    """Another node has begun a newer purge of the queue, or the queue was deleted."""
 
 
 def _read(record: Record) -> Purge:

@@ -127,6 +127,27 @@ async def test_a_second_purge_takes_what_came_during_the_first(rig: Rig, purges:
     assert (await rig.counters("orders")).total_count == 0
 
 
+async def test_an_older_purge_does_not_overwrite_the_record_of_a_newer_one_of_another_node(
+    rig: Rig, purges: Purges
+) -> None:
+    queue = await fill(rig, "orders", 1)
+    gate = Gate(rig)
+    await purges.start(queue, principal=WHO)
+    await rig.send("orders", b"later")
+    rig.clock.advance(ms=1)
+    other = purges_of(rig)
+    newer = await other.start(queue, principal=WHO)
+    other.stop()  # its node dies
+    gate.let(1_000)
+    await eventually(lambda: not purges._tasks)
+    record = rig.catalog.record("purge", queue.tenant, queue.id)
+    assert (record.document["upto_seq"], record.document["ended_at"]) == (newer.upto_seq, None)
+    rig.clock.advance(ms=STALE_MS)
+    await purges._look()
+    await eventually(lambda: (last := purges.last(queue)) and last.ended_at is not None)
+    assert await rig.browse("orders") == []
+
+
 async def test_progress_is_written_down_while_a_purge_runs(rig: Rig, purges: Purges) -> None:
     queue = await fill(rig, "orders")
     gate = Gate(rig)
