@@ -104,7 +104,10 @@ class EventFeed:
         try:
             await self._find_place(subscribed)
             async for entries, places in forwards(self._broker, self._places, chunk=CHUNK):
-                sent = await self._send(entries, subscribed)
+                if any(_is_about_subscription(entry.event) for entry in entries):
+                    await self._catalog.catch_up()  # another node may have made the change
+                # The list is no older than the entries: whoever subscribed while they were read gets what follows.
+                sent = await self._send(entries, self._subscribed())
                 self._places = places
                 if sent or self._clock.now() >= self._saved_at + SAVE_MS:
                     await self._save()
@@ -174,9 +177,9 @@ class EventFeed:
                 _log_lost(queue, len(refusals), refusals[0])
 
     def _note_beginning(self, event: Event) -> None:
-        detail = event.detail or {}
-        if detail.get("kind") != RECORD:
+        if not _is_about_subscription(event):
             return
+        detail = event.detail or {}
         if event.kind in (EventKind.RECORD_ADDED, EventKind.RECORD_CHANGED):
             self._begun[detail["id"]] = event.at
         elif event.kind == EventKind.RECORD_DELETED:
@@ -228,6 +231,10 @@ class EventFeed:
             queue = self._catalog.queue_of_id(queue_id)
             aliases = {} if queue is None else queue.aliases
         return queue_hex(queue_id, aliases)
+
+
+def _is_about_subscription(event: Event) -> bool:
+    return (event.detail or {}).get("kind") == RECORD
 
 
 def _log_lost(queue: Queue, count: int, error: CourierError) -> None:

@@ -13,6 +13,7 @@ from couriermq.core.errors import Unavailable
 from couriermq.core.hex_ids import hex_of
 from couriermq.core.model import Action
 from couriermq.core.quotas import Quotas
+from couriermq.storage.base import StoredRecord
 from couriermq.subscriptions import CURSOR, RECORD
 from tests.support.cloudflare import Account, Queue, cloudflare_account, refused
 from tests.support.eventually import eventually
@@ -184,6 +185,46 @@ async def test_a_subscription_of_before_its_document_said_since_when_it_is_on_ge
     await account.app.services.catalog.put_record(RECORD, "default", document, principal="test")
     await account.queue("first", pull=False)
     assert [json.loads(one["body"])["payload"]["name"] for one in await arrived(events, 1)] == ["first"]
+
+
+@pytest.mark.parametrize("through_another_node", [False, True])
+async def test_a_subscription_that_is_made_while_events_are_sent_to_another_gets_what_follows(
+    events: Queue, account: Account, monkeypatch: pytest.MonkeyPatch, through_another_node: bool
+) -> None:
+    later = await account.queue("later")
+    await subscribe(events, "queue.created")
+    broker, catalog = account.app.services.broker, account.app.services.catalog
+    send, is_first = broker.send, True
+
+    async def send_while_another_subscribes(queue: Any, drafts: Any, *, principal: str) -> Any:
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            made = await subscribe(later, "queue.created")
+            if through_another_node:
+                know_only_after_catching_up(made["id"])
+            await account.queue("second", pull=False)
+        return await send(queue, drafts, principal=principal)
+
+    def know_only_after_catching_up(subscription_id: str) -> None:
+        (record,) = [one for one in catalog.records(RECORD, "default") if hex_of(one.id) == subscription_id]
+        stored = StoredRecord(
+            kind="record", tenant=record.tenant, id=record.id, document=msgspec.msgpack.encode(record)
+        )
+        catalog.learn(put=[], delete=[stored])
+
+        async def catch_up() -> bool:
+            catalog.learn(put=[stored], delete=[])
+            return True
+
+        monkeypatch.setattr(catalog, "catch_up", catch_up)
+
+    monkeypatch.setattr(broker, "send", send_while_another_subscribes)
+    account.clock.advance(ms=1_000)
+    await account.queue("first", pull=False)
+    await arrived(events, 2)
+    (message,) = await arrived(later, 1)
+    assert json.loads(message["body"])["payload"]["name"] == "second"
 
 
 async def test_events_go_on_after_a_restart(tmp_path: Path) -> None:
