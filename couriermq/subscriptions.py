@@ -113,7 +113,8 @@ class EventFeed:
                     await self._save()
         except OffsetGone:
             log.warning("events were forgotten before event subscriptions got them")
-            self._places = {lane: span.oldest for lane, span in (await self._broker.spans()).items()}
+            spans = await self._broker.spans()
+            self._places = {lane: max(self._places.get(lane, 0), span.oldest) for lane, span in spans.items()}
 
     def _subscribed(self) -> list[tuple[Record, Subscription]]:
         records = [record for tenant in self._catalog.tenants() for record in self._catalog.records(RECORD, tenant.id)]

@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from couriermq.core.errors import Unavailable
+from couriermq.core.errors import OffsetGone, Unavailable
+from couriermq.core.events import Entry
 from couriermq.core.hex_ids import hex_of
+from couriermq.core.lanes import first_of_lane, lane_of
 from couriermq.core.model import Action
 from couriermq.core.quotas import Quotas
-from couriermq.storage.base import StoredRecord
-from couriermq.subscriptions import CURSOR, RECORD
+from couriermq.storage.base import Span, StoredRecord
+from couriermq.subscriptions import CURSOR, RECORD, EventFeed
 from tests.support.cloudflare import Account, Queue, cloudflare_account, refused
 from tests.support.eventually import eventually
 
@@ -310,6 +312,33 @@ async def test_events_that_cannot_be_stored_now_are_sent_again(
     await account.queue("first", pull=False)
     (message,) = await arrived(events, 1)
     assert json.loads(message["body"])["payload"]["name"] == "first"
+
+
+async def test_a_lane_that_forgot_events_does_not_send_those_of_other_lanes_again(
+    events: Queue, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await subscribe(events, "queue.created")
+    services, beyond = account.app.services, first_of_lane(1)
+    broker, started = services.broker, []
+    spans = {0: Span(oldest=500, next=600), 1: Span(oldest=beyond, next=beyond + 1_000)}
+
+    async def read_events(*, start: int, limit: int) -> list[Entry]:
+        if start < spans[lane_of(start)].oldest:
+            raise OffsetGone(start, spans[lane_of(start)].oldest)
+        started.append(start)
+        return []
+
+    async def spans_of_two_lanes() -> dict[int, Span]:
+        return spans
+
+    monkeypatch.setattr(broker, "read_events", read_events)
+    monkeypatch.setattr(broker, "spans", spans_of_two_lanes)
+    feed = EventFeed(broker, services.catalog, account.clock, services.cursors, holds=lambda duty: True)
+    feed._places = {0: 499, 1: beyond + 990}
+    await feed.look()
+    started.clear()
+    await feed.look()
+    assert started == [500, beyond + 990]
 
 
 async def test_only_those_who_may_see_every_queue_follow_all_queues(events: Queue, account: Account) -> None:
