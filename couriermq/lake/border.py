@@ -26,7 +26,12 @@ class Border(msgspec.Struct, frozen=True):
 async def find_border(lake: Lake, log: EventLog) -> Border | None:
     """None where there are no tables, or none that have taken anything in."""
     fresh = await asyncio.to_thread(lake.freshness)
-    if fresh is None or all(offset == first_of_lane(lane_named(name)) for name, offset in fresh.offsets.items()):
+    return None if fresh is None else await border_of(fresh, log)
+
+
+async def border_of(fresh: Freshness, log: EventLog) -> Border | None:
+    """None for tables that have not taken anything in."""
+    if all(offset == first_of_lane(lane_named(name)) for name, offset in fresh.offsets.items()):
         return None
     spans = await log.spans()
     at = await _taken_in_until(fresh, spans, log)

@@ -35,7 +35,7 @@ Counts = dict[str, int]
 
 
 class Recent:
-    """Counts by queue and minute, read once and carried on from where they were left."""
+    """Counts by queue and minute, carried on from where they were left; the tables' minutes are dropped."""
 
     def __init__(self, lake: Lake, log: EventLog, *, scan_count: int = SCAN_COUNT) -> None:
         self._follower = Follower(log, lake, scan_count=scan_count, chunk=CHUNK)
@@ -50,16 +50,32 @@ class Recent:
         """The instant from which on nothing is missing."""
         return self._follower.known_from
 
-    async def minutes(self, queue_id: str) -> dict[int, Counts]:
+    async def catch_up(self) -> None:
+        """Count what has happened since, and leave to the tables what they have got since."""
+        await self._follower.catch_up(self._take_all, self._forget_all, drop=self._drop)
+
+    def minutes(self, queue_id: str) -> dict[int, Counts]:
         """The counts of a queue by the start of the minute; those before `border` are the tables' to tell."""
-        await self._follower.catch_up(self._take_all, self._queues.clear)
         return self._queues.get(queue_id, {})
+
+    def _forget_all(self) -> None:
+        self._queues = {}
+
+    def _drop(self, before: int) -> None:
+        """Leave minutes out of new dictionaries: a reader that goes by the former border keeps the old ones."""
+        kept = {
+            queue_id: {at: counts for at, counts in minutes.items() if at >= before}
+            for queue_id, minutes in self._queues.items()
+        }
+        self._queues = {queue_id: minutes for queue_id, minutes in kept.items() if minutes}
 
     def _take_all(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self._take(entry.event)
 
     def _take(self, event: Event) -> None:
+        if event.kind == EventKind.QUEUE_DELETED and event.queue_id is not None:
+            self._queues.pop(event.queue_id, None)
         if event.seq is None or event.queue_id is None:
             return
         column = COLUMNS.get(EventKind(event.kind))

@@ -41,8 +41,8 @@ class Stats:
 
     async def of(self, queue: Queue, now_counters: Counters, *, start: int, end: int, step: int, now: int) -> Course:
         """Steps from `start` up to `end`; `now_counters` are the queue's figures of this moment."""
-        newer = await self._recent.minutes(queue.id)
-        border = self._recent.border
+        await self._recent.catch_up()
+        newer, border = self._recent.minutes(queue.id), self._recent.border
         older: list[Minute] = []
         first = max(step_of(start, step), self._recent.known_from if border is None else 0)
         if border is not None:
@@ -61,8 +61,8 @@ class Stats:
         """What happened in each queue from the minute of `start` on and before `end`."""
         found = {queue.name: dict.fromkeys(SHOWN, 0) for queue in queues}
         first = step_of(start)
-        newer = {queue.name: await self._recent.minutes(queue.id) for queue in queues}
-        border = self._recent.border
+        await self._recent.catch_up()
+        newer, border = {queue.name: self._recent.minutes(queue.id) for queue in queues}, self._recent.border
         if border is not None and first < border.at:
             sums = await asyncio.to_thread(
                 tables.totals, self._lake, tenant, queues, start=first, end=min(end, border.at)

@@ -13,11 +13,12 @@ from couriermq.core.events import Entry
 from couriermq.core.model import HOUR, MINUTE, SECOND, Ack, Draft, Queue, QueueSettings, Release
 from couriermq.dialects.anypoint.dates import http_date
 from couriermq.dialects.discue.history import History
+from couriermq.lake.border import Border
 from couriermq.lake.recent import Recent
 from couriermq.lake.stats import Stats
 from couriermq.lake.tables import Lake
 from tests.support.inprocess import InProcess, courier_app
-from tests.support.lakes import write_lake
+from tests.support.lakes import commit, write_lake
 
 pytestmark = pytest.mark.every_engine
 
@@ -112,6 +113,92 @@ async def test_tables_and_journal_together_say_what_the_journal_alone_would(app:
     assert told["fresh"]["until"] == now
 
 
+@pytest.mark.parametrize("step", [MINUTE, 5 * MINUTE])
+async def test_the_border_moves_on_with_the_tables(app: InProcess, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    orders = await live(app, minutes=10)
+    await take_in(app)
+    path = f"{T}/queues/orders/stats?from={NOON}&step={step}"
+    before = (await ask(app, path))["fresh"]
+    await live(app, minutes=15, seed=2)
+    await ask(app, path)
+    end = await take_in(app)
+    await live(app, minutes=3, seed=3)
+    alone = Stats(Lake(Path("/nowhere")), Recent(Lake(Path("/nowhere")), app.services.broker))
+    counters, now = await app.services.broker.counters(orders), app.clock.now()
+    course = await alone.of(orders, counters, start=NOON, end=now + 1, step=step, now=now)
+    sums, _ = await alone.totals("default", [orders], start=NOON, end=now + 1)
+    monkeypatch.setattr("couriermq.lake.recent.KEPT_MINUTES", 8)  # fewer than the journal had before the border moved
+    told = await ask(app, f"{path}&to={now + 1}")
+    fresh = told["fresh"]
+    assert before["tables_until"] < fresh["tables_until"] <= now
+    assert fresh["tables_offset"] == end
+    for point, expected in zip(told["points"], course.steps, strict=True):
+        assert {name: point[name] for name in expected.counts} == expected.counts, point["at"]
+        assert (point["at"], point["backlog"]) == (expected.at, expected.backlog)
+    newly = [p for p in told["points"] if before["tables_until"] <= p["at"] <= fresh["tables_until"] - step]
+    assert any(point["acked"] for point in newly)
+    assert all(point["latency_p50_ms"] is not None for point in newly if point["acked"])
+    assert (await ask(app, f"{T}/stats?from={NOON}&to={now + 1}"))["queues"]["orders"] == sums["orders"]
+
+
+async def test_who_reads_while_the_border_moves_on_gets_all_from_the_border_of_before_on(app: InProcess) -> None:
+    orders = await live(app, minutes=5)
+    await take_in(app)
+    recent = Recent(app.services.lake, app.services.broker)
+    await recent.catch_up()
+    await live(app, minutes=5, seed=2)
+    await recent.catch_up()
+    old, border = recent.minutes(orders.id), recent.border
+    assert border is not None
+    counted = {at: dict(counts) for at, counts in old.items()}
+    await take_in(app)
+    await recent.catch_up()
+    assert recent.border is not None
+    assert recent.border.at > border.at
+    assert old == counted
+    assert recent.minutes(orders.id) == {at: old[at] for at in old if at >= recent.border.at}
+
+
+async def test_tables_that_come_after_the_first_question_are_read(app: InProcess) -> None:
+    orders = await live(app, minutes=20)
+    broker = app.services.broker
+    stats = Stats(app.services.lake, Recent(app.services.lake, broker, scan_count=200))
+
+    async def sent_count() -> tuple[int, Border | None]:
+        counters, now = await broker.counters(orders), app.clock.now()
+        course = await stats.of(orders, counters, start=NOON, end=now + 1, step=MINUTE, now=now)
+        return sum(step.counts["sent"] for step in course.steps), course.border
+
+    before, border = await sent_count()
+    assert border is None
+    await take_in(app)
+    after, border = await sent_count()
+    assert border is not None
+    whole = Stats(Lake(Path("/nowhere")), Recent(Lake(Path("/nowhere")), broker))
+    sums, _ = await whole.totals("default", [orders], start=NOON, end=app.clock.now() + 1)
+    assert before < after == sums["orders"]["sent"]
+
+
+async def test_tables_that_are_rebuilt_do_not_move_the_border_back(app: InProcess) -> None:
+    await live(app, minutes=10)
+    await take_in(app)
+    path = f"{T}/queues/orders/stats?from={NOON}"
+    before = (await ask(app, path))["fresh"]["tables_until"]
+    commit(app.services.settings.lake_place, 0, {0: 100})
+    assert (await ask(app, path))["fresh"]["tables_until"] == before
+
+
+async def test_the_minutes_of_a_deleted_queue_are_forgotten(app: InProcess) -> None:
+    orders = await live(app, minutes=3)
+    recent = Recent(app.services.lake, app.services.broker)
+    await recent.catch_up()
+    assert recent.minutes(orders.id)
+    await app.services.catalog.delete_queue(orders, principal="test")
+    await recent.catch_up()
+    # PostgreSQL removes what was in it afterwards.
+    assert {column for counts in recent.minutes(orders.id).values() for column in counts} <= {"removed"}
+
+
 async def test_ages_and_latencies_are_told_as_far_as_the_tables_go(app: InProcess) -> None:
     await live(app, minutes=15)
     await take_in(app)
@@ -195,6 +282,24 @@ async def test_the_history_of_an_anypoint_queue_is_the_same_with_tables(tmp_path
     assert sum(point["value"] for point in answers[0]["messagesSent"]) > 100
 
 
+async def test_an_anypoint_queue_is_told_the_same_once_there_are_tables(tmp_path: Path) -> None:
+    answers = []
+    for kept in (True, False):
+        async with courier_app(tmp_path / str(kept), clock=FakeClock(NOON), archive_enabled=False) as app:
+            await live(app, minutes=20, purges=False)
+            path = f"{ANYPOINT}/regions/us-east-1/queues/orders?{window(NOON, app.clock.now(), 60)}"
+            await ask(app, path)
+            if kept:
+                await take_in(app)
+            else:
+                await app.services.broker.counters(app.services.catalog.queue("default", "orders"))
+            await live(app, minutes=5, seed=2, purges=False)
+            response = await app.get(f"{ANYPOINT}/regions/us-east-1/queues/orders?{window(NOON, app.clock.now(), 60)}")
+            assert (response.headers["courier-tables-until"] == "none") is not kept
+            answers.append(response.json())
+    assert answers[0] == answers[1]
+
+
 async def test_the_usage_of_an_anypoint_environment_is_the_same_with_tables(tmp_path: Path) -> None:
     answers = []
     for kept in (True, False):
@@ -225,6 +330,17 @@ async def test_the_last_day_of_a_discue_organization_is_the_same_with_tables(app
     assert told.counts(NOON)["message_added"] > 100
     assert list(told.happenings(None)) == list(whole.happenings(None))
     assert (told.sent, told.minutes) == (whole.sent, whole.minutes)
+
+
+async def test_a_discue_organization_is_told_its_whole_day_once_there_are_tables(app: InProcess) -> None:
+    await live(app, minutes=30)
+    services = app.services
+    whole = (await History(services.broker, services.clock).of("default")).counts(NOON)
+    history = History(services.broker, services.clock, lake=services.lake, scan_count=400)
+    assert (await history.of("default")).counts(NOON) != whole
+    await take_in(app)
+    assert (await history.of("default")).counts(NOON) == whole
+    assert history.border is not None
 
 
 async def test_a_long_day_is_counted_whole_though_only_its_newest_events_are_kept(

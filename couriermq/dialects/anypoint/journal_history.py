@@ -39,14 +39,14 @@ class JournalHistory:
 
     async def of_queue(self, queue: Queue, window: Window) -> list[QueuePoint]:
         counters = await self._counters(queue)
-        series = self._figures.queue(queue.id)
+        series, border = self._figures.queue(queue.id), self.border
         known_from, read = await self._older(series, window, lambda past, *span: past.queue(queue, *span))
         older = read or QueuePast()
         steps, sums, since = self._added_up(series, window, older.sums, known_from)
         total, leased = counters.total_count - since[figures.TOTAL], counters.leased_count - since[figures.LEASED]
         points = []
         for step, row in zip(reversed(steps), reversed(sums), strict=True):
-            if self.border is not None and step.end <= self.border.at:
+            if border is not None and step.end <= border.at:
                 total, leased = older.level(step.end)
             counts = row[figures.SENT], row[figures.RECEIVED], row[figures.ACKED]
             points.append(QueuePoint(step.at, total - leased, leased, *counts))
@@ -126,7 +126,7 @@ class JournalHistory:
 
     @property
     def border(self) -> Border | None:
-        """Where the tables ended when the journal was first read."""
+        """Where the tables ended when the journal was first read, or when the first of them came."""
         return self._follower.border
 
 
