@@ -6,7 +6,7 @@ the error that the item alone would have raised.
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -91,7 +91,7 @@ class Broker:
                 return await self._store_halves(parcels, now, principal)
             copies = self._all_copies(parcels, now) if listened else []
             every = [*parcels, *copies] if copies else parcels
-            size = _weight(every)
+            size = limits.weight_of_drafts([parcel.draft for parcel in every])
             if copies or events:
                 limits.check_copies(size)
             line = self.admission.line_for(size)
@@ -121,9 +121,7 @@ class Broker:
         """Whether several messages have too many copies for one commit, should every listener get every message."""
         if len(parcels) == 1:
             return False
-        copies = max(
-            len(self._catalog.listeners_of(queue)) for queue in {one.queue.id: one.queue for one in parcels}.values()
-        )
+        copies = max(map(self.copies_of, {one.queue.id: one.queue for one in parcels}.values()))
         return limits.has_many_copies([parcel.draft for parcel in parcels], copies)
 
     async def _store_halves(self, parcels: list[Parcel], now: int, principal: str) -> list[Sent | CourierError]:
@@ -190,7 +188,7 @@ class Broker:
         too large for all of its queues is refused.
         """
         limits.check_count(len(drafts), limits.BATCH_COUNT)
-        if len(drafts) > 1 and limits.has_many_copies(drafts, self._fan_out(exchange)):
+        if len(drafts) > 1 and limits.has_many_copies(drafts, self.copies_of(exchange)):
             half = len(drafts) // 2
             outcomes = await self.publish(exchange, drafts[:half], principal=principal)
             try:
@@ -201,9 +199,11 @@ class Broker:
             with contextlib.suppress(RoutesChanged):
                 return await self._publish(exchange, drafts, principal)
 
-    def _fan_out(self, exchange: Exchange) -> int:
-        """How many copies a message has at most, those for listeners included."""
-        queues = (self._catalog.queue_of_id(binding.queue_id) for binding in self._catalog.bindings_of(exchange))
+    def copies_of(self, target: Queue | Exchange) -> int:
+        """How many copies a message for the target has at most, those for listeners included."""
+        if isinstance(target, Queue):
+            return len(self._catalog.listeners_of(target))
+        queues = (self._catalog.queue_of_id(binding.queue_id) for binding in self._catalog.bindings_of(target))
         return sum(1 + len(self._catalog.listeners_of(queue)) for queue in queues if queue is not None)
 
     async def _publish(
@@ -243,7 +243,10 @@ class Broker:
     def address(
         self, target: Queue | Exchange, drafts: Sequence[Draft], *, principal: str
     ) -> tuple[list[Parcel], list[Event], dict[int, CourierError]]:
-        """What a later transaction has to store for drafts, copies and events included; and the refusals by index."""
+        """What a later transaction has to store for drafts, copies and events included; and the refusals by index.
+
+        Raises Invalid where all of it is too large to be stored at once.
+        """
         events: list[Event] = []
         if isinstance(target, Queue):
             checked = ((index, limits.check_draft(draft, target)) for index, draft in enumerate(drafts))
@@ -255,7 +258,10 @@ class Broker:
             refusals = {index: route for index, route in enumerate(routed) if isinstance(route, CourierError)}
             parcels, events = self._send_out(target, drafts, routed, self._clock.now(), principal)
         copies = self._all_copies(parcels, self._clock.now()) if self._are_listened_to(parcels) else []
-        return [*parcels, *copies], events, refusals
+        every = [*parcels, *copies]
+        if copies or events:
+            limits.check_copies(limits.weight_of_drafts([parcel.draft for parcel in every]))
+        return every, events, refusals
 
     def _route(self, bindings: Sequence[Binding], draft: Draft) -> Route | CourierError:
         """Where a draft goes; a refusal when no queue that it is meant for can take it."""
@@ -477,16 +483,6 @@ class _Counted(NamedTuple):
 
     at: int
     counters: dict[int, Counters]
-
-
-def _weight(parcels: Iterable[Parcel]) -> int:
-    """The bytes of parcels."""
-    return sum(
-        [
-            limits.weight_of(draft.body, draft.attributes) if (draft := parcel.draft).attributes else len(draft.body)
-            for parcel in parcels
-        ]
-    )
 
 
 def only(outcomes: Sequence[T | CourierError]) -> T:

@@ -16,7 +16,7 @@ from couriermq.storage.base import Chunk, Store
 from couriermq.storage.staging import HEAD_BYTES, pack, stored_count
 
 CHUNK = 1_000
-"""Messages that are stored in one commit, so that nobody else waits for long."""
+"""Messages that are stored in one commit, so that nobody else waits for long; with many copies they are fewer."""
 
 NO_PARTS: Mapping[str, int] = {}
 
@@ -48,12 +48,18 @@ class Stages:
             await self._store.stage(target.id, stage=stage, part=part, chunks=chunks, now=self._clock.now())
 
     def _chunks(self, target: Target, drafts: Sequence[Draft], principal: str) -> Iterator[Chunk]:
-        for first in range(0, len(drafts), CHUNK):
+        first = 0
+        while first < len(drafts):
             some = drafts[first : first + CHUNK]
-            parcels, events, refusals = self._broker.address(target, some, principal=principal)
+            some = some[: limits.count_with_copies(some, self._broker.copies_of(target))]
+            try:
+                parcels, events, refusals = self._broker.address(target, some, principal=principal)
+            except Invalid as error:  # only a message that is alone in its chunk is so large
+                raise _placed(first, error) from None
             if refusals:
                 raise _placed(first + min(refusals), refusals[min(refusals)])
             yield pack(parcels, events, count=len(some))
+            first += len(some)
 
     async def publish(
         self, target: Target, series: str, number: int, stages: Sequence[str], *, principal: str,

@@ -20,7 +20,7 @@ RESPONSE_BYTES = 8 * 1024 * 1024
 COMMIT_BYTES = 16 * 1024 * 1024
 """Bodies and attributes that the store writes, or gives out, at one time, unless a single order is larger."""
 COPY_COUNT = 2_000
-"""Copies for listeners that one commit stores, unless a single message has more."""
+"""Copies for bindings and listeners that one commit stores, unless a single message has more."""
 COPY_BYTES = 256 * 1024 * 1024
 """Bodies and attributes of one message and all of its copies; a message beyond that is refused."""
 LISTENER_COUNT = 10_000
@@ -90,10 +90,25 @@ def weight_of(body: bytes, attributes: Mapping[str, object]) -> int:
     )
 
 
+def weight_of_drafts(drafts: Sequence[Draft]) -> int:
+    """What drafts count for together."""
+    return sum([weight_of(draft.body, draft.attributes) if draft.attributes else len(draft.body) for draft in drafts])
+
+
 def has_many_copies(drafts: Sequence[Draft], copies: int) -> bool:
     """Whether this number of copies of each draft is too much for one commit."""
-    size = copies * sum(len(draft.body) for draft in drafts)
-    return copies * len(drafts) > COPY_COUNT or size > COMMIT_BYTES
+    return count_with_copies(drafts, copies) < len(drafts)
+
+
+def count_with_copies(drafts: Sequence[Draft], copies: int) -> int:
+    """How many of the first drafts fit into one commit with this number of copies of each; at least one."""
+    if not copies:
+        return len(drafts)
+    room, most = Room(COMMIT_BYTES), max(COPY_COUNT // copies, 1)
+    for count, draft in enumerate(drafts[:most]):
+        if not room.takes(copies * weight_of(draft.body, draft.attributes)):
+            return count
+    return min(len(drafts), most)
 
 
 def check_copies(size: int) -> None:

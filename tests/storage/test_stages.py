@@ -1,10 +1,12 @@
 """What is staged is nobody's; published, it is there as a whole, once."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
+from couriermq.core import limits
 from couriermq.core.errors import (
     BatchTooLarge,
     BodyTooLarge,
@@ -15,8 +17,9 @@ from couriermq.core.errors import (
 )
 from couriermq.core.events import EventKind
 from couriermq.core.limits import STAGE_COUNT
-from couriermq.core.model import DAY, MINUTE, Draft, Kind
+from couriermq.core.model import DAY, MINUTE, Draft, Exchange, Kind, Queue
 from couriermq.stages import CHUNK
+from couriermq.storage.base import Chunk
 from tests.support.engines import TENANT, WHO, Rig
 
 MANY = 3_500
@@ -271,6 +274,92 @@ async def test_an_exchange_routes_what_is_staged_for_it(rig: Rig) -> None:
     assert (await rig.stages.publish(exchange, "query", 0, ["s1"], principal=WHO)).count == 2
     assert (await held(rig, "all"), await held(rig, "none")) == ([b"1", b"2"], [])
     assert [(event.detail or {})["queue_count"] for event in await rig.events(EventKind.PUBLISHED)] == [1, 1]
+
+
+async def fan(rig: Rig, count: int) -> Exchange:
+    """An exchange that copies every message to so many queues."""
+    exchange = await rig.catalog.create_exchange(TENANT, "fan", principal=WHO)
+    for number in range(count):
+        await rig.catalog.bind(exchange, await rig.create(f"q{number}"), principal=WHO)
+    return exchange
+
+
+async def listened_to(rig: Rig, count: int) -> Queue:
+    """A queue that copies every message to so many listeners."""
+    queue = await rig.create("orders")
+    for number in range(count):
+        await rig.catalog.create_listener(queue, f"l{number}", "https://example.com/", principal=WHO)
+    return queue
+
+
+def watched_chunks(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> list[Chunk]:
+    """Every chunk that is staged from now on."""
+    seen: list[Chunk] = []
+    stage = rig.store.stage
+
+    async def watched(target: str, *, chunks: Sequence[Chunk], **more: Any) -> None:
+        seen.extend(chunks)
+        await stage(target, chunks=chunks, **more)
+
+    monkeypatch.setattr(rig.store, "stage", watched)
+    return seen
+
+
+@pytest.mark.parametrize("copied", [fan, listened_to])
+async def test_a_chunk_has_no_more_copies_than_one_commit_stores(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, copied: Callable[[Rig, int], Awaitable[Queue | Exchange]]
+) -> None:
+    target = await copied(rig, 3)
+    monkeypatch.setattr(limits, "COPY_COUNT", 12)
+    chunks = watched_chunks(rig, monkeypatch)
+    await rig.stages.stage(target, "s1", 0, [Draft(body=b"%d" % number) for number in range(10)], principal=WHO)
+    assert [chunk.count for chunk in chunks] == [4, 4, 2]
+    assert (await rig.stages.publish(target, "query", 0, ["s1"], parts={"s1": 1}, principal=WHO)).count == 10
+    queues = [target] if isinstance(target, Queue) else [rig.queue(f"q{number}") for number in range(3)]
+    for queue in queues:
+        assert await held(rig, queue.name) == [b"%d" % number for number in range(10)]
+        for listener in rig.catalog.listeners_of(queue):
+            assert (await rig.broker.counters(rig.catalog.outbox(listener))).ready_count == 10
+
+
+async def test_a_chunk_has_no_more_bytes_of_copies_than_one_commit_stores(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = await fan(rig, 3)
+    monkeypatch.setattr(limits, "COMMIT_BYTES", 10_000)
+    chunks = watched_chunks(rig, monkeypatch)
+    drafts = [Draft(body=b"x" * 500, attributes={"note": "y" * 500}) for _ in range(7)]
+    await rig.stages.stage(exchange, "s1", 0, [*drafts, Draft(body=b"z" * 9_000)], principal=WHO)
+    assert [chunk.count for chunk in chunks] == [3, 3, 1, 1]
+    assert (await rig.stages.publish(exchange, "query", 0, ["s1"], principal=WHO)).count == 8
+
+
+async def test_a_staged_message_whose_copies_are_too_many_bytes_is_refused_as_a_sent_one_is(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = await fan(rig, 3)
+    monkeypatch.setattr(limits, "COMMIT_BYTES", 100)
+    monkeypatch.setattr(limits, "COPY_BYTES", 1_000)
+    fitting, large = Draft(body=b"x" * 333), Draft(body=b"x" * 334)
+    with pytest.raises(Invalid, match="its copies are 1002 bytes"):
+        await rig.broker.publish(exchange, [large], principal=WHO)
+    with pytest.raises(Invalid, match="message 1: the message and its copies are 1002 bytes"):
+        await rig.stages.stage(exchange, "s1", 0, [fitting, large], principal=WHO)
+    await rig.stages.stage(exchange, "s1", 0, [fitting, fitting], principal=WHO)
+    assert (await rig.stages.publish(exchange, "query", 0, ["s1"], principal=WHO)).count == 2
+
+
+async def test_a_part_that_comes_again_in_other_chunks_is_kept_as_it_came_first(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is divided by the number of bindings, and these may have changed."""
+    exchange = await fan(rig, 3)
+    drafts = [Draft(body=b"%d" % number) for number in range(10)]
+    await rig.stages.stage(exchange, "s1", 0, drafts, principal=WHO)
+    monkeypatch.setattr(limits, "COPY_COUNT", 6)
+    await rig.stages.stage(exchange, "s1", 0, drafts, principal=WHO)
+    assert (await rig.stages.publish(exchange, "query", 0, ["s1"], parts={"s1": 1}, principal=WHO)).count == 10
+    assert await held(rig, "q2") == [b"%d" % number for number in range(10)]
 
 
 async def test_one_message_that_is_refused_refuses_its_part(rig: Rig) -> None:
