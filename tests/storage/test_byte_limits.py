@@ -191,6 +191,26 @@ async def test_a_read_of_a_claim_is_limited_in_bytes_and_says_where_to_go_on(rig
     assert found == [(number, number) for number in range(7)]
 
 
+@pytest.mark.parametrize("delay_ms", [None, 1], ids=["as they came", "alone"])
+async def test_attributes_count_as_bytes_where_a_claim_is_read(rig: Rig, delay_ms: int | None) -> None:
+    queue = await rig.create("orders")
+    notes = [f"{number:02}" + "x" * 250_000 for number in range(60)]
+    for first in range(0, 60, 20):
+        some = notes[first : first + 20]
+        await rig.send_all("orders", [Draft(body=b"", attributes={"note": note}, delay_ms=delay_ms) for note in some])
+    await rig.pass_time(ms=10)
+    job = await rig.claims.open(queue, "spark")
+    await rig.claims.claim(queue, "spark", 1, epoch=job.epoch, limit=60, principal=WHO)
+    found: list[tuple[int, str]] = []
+    start: int | None = 0
+    while start is not None:
+        part = await rig.claims.read(queue, "spark", 1, epoch=job.epoch, start=start, stop=60)
+        assert 250_000 * len(part.messages) <= limits.RESPONSE_BYTES
+        found += [(position, str(message.attributes["note"])) for position, message in part.messages]
+        start = part.next
+    assert found == list(enumerate(notes))
+
+
 async def test_a_batch_with_many_copies_is_stored_in_several_commits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = await rig.create("orders")
     for number in range(3):

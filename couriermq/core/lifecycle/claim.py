@@ -4,9 +4,6 @@ A claim is made of parts, one a transaction, and is answered for when it is comp
 transaction and then carried out part by part. Both go on where they were after a crash.
 """
 
-from itertools import groupby
-from operator import attrgetter
-
 from couriermq.core.errors import ClaimGone, Fenced, JobNotFound, QueuePaused
 from couriermq.core.events import EventKind
 from couriermq.core.lifecycle.fifo import take_groups
@@ -27,7 +24,7 @@ from couriermq.core.lifecycle.needs import (
     Queues,
     Ready,
 )
-from couriermq.core.lifecycle.rows import Contents, Pack, Single, message_of, messages_of
+from couriermq.core.lifecycle.rows import Contents, Pack, Single, message_of, messages_of, weight_of_attributes
 from couriermq.core.lifecycle.settle import Desk
 from couriermq.core.lifecycle.unit import Unit
 from couriermq.core.limits import Room
@@ -36,7 +33,6 @@ from couriermq.core.model import UNENDING, Claim, Fate, Job, Json, Kind, Message
 RECEIVED = EventKind.RECEIVED.value
 PART = 1_000
 """Messages of one part: as many as one step takes, about 10 ms of the event loop."""
-_row_of = attrgetter("start")
 
 
 def open_job(unit: Unit, queue: Queue, name: str, *, last_epoch: int, now: int) -> Deciding[Job]:
@@ -165,15 +161,30 @@ def _claimed(queue: Queue, seqs: list[int], room: Room) -> Deciding[tuple[dict[i
 
 
 def _fitting(seqs: list[int], packs: list[Pack], singles: list[Single], room: Room) -> Deciding[list[int]]:
-    sizes = {single.seq: single.size for single in singles}
+    """The first of the seqs, as many as fit; rows of the journal behind them are not loaded."""
+    weights = {single.seq: single.weight for single in singles}
     # Messages with attributes of their own are packs of one: many of them share a row of the journal.
-    for _, sharing in groupby(sorted(packs, key=_row_of), _row_of):
-        together = list(sharing)
-        contents: Contents = yield Content(together, bodies=False)
-        for pack in together:
-            run, first = contents.run_of(pack)
-            sizes |= {pack.first + index: run.sizes[first + index] or 0 for index in pack.indexes()}
-    return [seq for seq in seqs if room.takes(sizes.get(seq, 0))]
+    sharing: dict[int, list[Pack]] = {}
+    for pack in packs:
+        sharing.setdefault(pack.start, []).append(pack)
+    starts = {seq: pack.start for pack in packs for seq in pack.seqs()}
+    for count, seq in enumerate(seqs):
+        if seq not in weights and seq in starts:
+            weights |= yield from _weights(sharing[starts[seq]])
+        if not room.takes(weights.get(seq, 0)):
+            return seqs[:count]
+    return seqs
+
+
+def _weights(packs: list[Pack]) -> Deciding[dict[int, int]]:
+    """What each message of packs that share a row of the journal counts for in a response, by seq."""
+    contents: Contents = yield Content(packs, bodies=False)
+    weights: dict[int, int] = {}
+    for pack in packs:
+        run, first = contents.run_of(pack)
+        extra = weight_of_attributes(run)
+        weights |= {pack.first + index: (run.sizes[first + index] or 0) + extra for index in pack.indexes()}
+    return weights
 
 
 def ack_claims(unit: Unit, queue: Queue, job: str, *, upto: int, epoch: int) -> Deciding[None]:
