@@ -17,7 +17,8 @@ SMALL_BYTES = 64 * 1024 * 1024
 def small_neighbours(batches: Sequence[Sequence[Path]], most_bytes: int = SMALL_BYTES) -> Iterator[list[Path]]:
     """The files of each run of batches that together stay below `most_bytes`, where they are more than one.
 
-    The newest batch is left alone: if it was not committed it is done again, and must find its own rows.
+    A batch that has more than that by itself stays as it is. So does the newest batch: if it was not committed it is
+    done again, and must find its own rows.
     """
     group: list[Path] = []
     size = 0
@@ -27,8 +28,9 @@ def small_neighbours(batches: Sequence[Sequence[Path]], most_bytes: int = SMALL_
             if len(group) > 1:
                 yield group
             group, size = [], 0
-        group += files
-        size += own
+        if own <= most_bytes:
+            group += files
+            size += own
     if len(group) > 1:
         yield group
 
