@@ -6,9 +6,11 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.support.engines import ENGINES, Rig
 from tests.support.histories import Histories
-from tests.support.soak import repeated
+from tests.support.soak import repeated, sized
 
 STEPS = 60
+COUNTS = {"sqlite": sized(25, 40), "postgres": sized(7, 10), "sharded": sized(5, 10)}
+"""How many histories. Each step of PostgreSQL's is a round trip; a sharded store is that with a router before it."""
 
 
 @pytest.mark.slow
@@ -20,7 +22,6 @@ def test_no_history_tells_an_engine_from_the_specification(engine: str) -> None:
         def make_rig(self) -> Rig:
             return Rig(lambda: ENGINES[engine](self.folder, hasty=True))
 
-    profile = settings()
-    count = profile.max_examples // (1 if engine == "sqlite" else 4)  # elsewhere every step is a round trip
+    profile = settings(settings(), max_examples=COUNTS[engine], stateful_step_count=STEPS)
     for _ in repeated():
-        run_state_machine_as_test(OfEngine, settings=settings(profile, max_examples=count, stateful_step_count=STEPS))
+        run_state_machine_as_test(OfEngine, settings=profile)
