@@ -1,11 +1,12 @@
 """Bodies as large as Courier takes: shown in part, told and downloaded exactly, and never cut by accident."""
 
+import contextlib
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from tests.console.support import Console
 from tests.support.server import ServerProcess, start_server
@@ -34,11 +35,13 @@ def panel_of(console: Console) -> Locator:
     return console.page.get_by_label("Message", exact=True)
 
 
-@pytest.fixture
-def largest(console: Console) -> tuple[str, dict[str, str]]:
-    """A queue with a message of 64 MiB."""
-    queue = console.queue(max_body_bytes=LARGEST)
-    return queue, console.send(queue, body=text_of(LARGEST))
+@pytest.fixture(scope="module")
+def largest(browser: Browser, server: ServerProcess) -> tuple[str, dict[str, str]]:
+    """A queue with a message of 64 MiB, which the tests only look at."""
+    with contextlib.closing(browser.new_page()) as page:
+        console = Console(page, server)
+        queue = console.queue(max_body_bytes=LARGEST)
+        return queue, console.send(queue, body=text_of(LARGEST))
 
 
 def test_the_largest_body_is_shown_in_part_and_its_size_exactly(
