@@ -88,14 +88,13 @@ def test_the_pipeline_takes_in_lanes_that_appear_while_it_runs(
     bench, root = Bench(spark, server), tmp_path / "lake"
     bench.create("orders")
     job = pipeline.Job(Journal(server.url, server.token), root)
-    sent = 0
+    left = [range(first, first + 20) for first in reversed(range(0, 120, 20))]
 
     def send_some() -> bool:
-        nonlocal sent
-        for _ in range(20):
-            bench.send("orders", 1, first=sent)
-            sent += 1
-        return sent >= 120
+        """Until it has all, and nothing more while it comes to rest."""
+        for number in left.pop() if left else ():
+            bench.send("orders", 1, first=number)
+        return not left
 
     pipeline.run(spark, job, every_ms=100, stopping=send_some)
     pipeline.run(spark, job)
@@ -103,7 +102,7 @@ def test_the_pipeline_takes_in_lanes_that_appear_while_it_runs(
     spans = job.journal.spans()
     found = sorted(row.offset for row in read(lake, "events").select("offset").collect())
     assert found == [offset for span in spans.values() for offset in range(span.oldest, span.next)]
-    assert read(lake, "messages").where("queue = 'orders'").count() == sent
+    assert read(lake, "messages").where("queue = 'orders'").count() == 120
     fresh = tables.Lake(root).freshness()
     assert fresh is not None
     assert fresh.offsets == {name: span.next for name, span in zip(LANES, spans.values(), strict=True)}
