@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 events = spark.read.format("courier").options(url=sys.argv[1], token=sys.argv[2]).load()
-print("kinds:", sorted(row.kind for row in events.select("kind").distinct().collect()))
+print("kinds:", sorted({row.kind for row in events.select("kind").collect()}))
 """
 
 
