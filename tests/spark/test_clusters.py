@@ -38,6 +38,8 @@ KINDS: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
 """Of the last, the driver has no Spark of its own."""
 CHOSEN = sized(["client"], list(KINDS))
 """Spark Connect and a driver without a Spark of its own; a soak has every kind."""
+ENGINES = sized(["postgres"], SERVED)
+"""Every other suite of Spark runs on the embedded engine; a soak has both here."""
 
 
 class Place(NamedTuple):
@@ -55,14 +57,14 @@ def any_spark(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]
         yield Place(where, job_environ(CLIENT) if request.param == "client" else job_environ())
 
 
-def test_every_job_runs_on_every_kind_of_spark_with_servers_on_every_engine(
+def test_every_job_runs_on_every_kind_of_spark_and_on_postgresql(
     spark: SparkSession, any_spark: Place, tmp_path: Path
 ) -> None:
     """One application for all of it: a cluster takes longer to start than to do this."""
     with contextlib.ExitStack() as stack:
         started = [
             stack.enter_context(start_server(tmp_path / engine, engine=engine, archive_segment_ms=300))
-            for engine in SERVED
+            for engine in ENGINES
         ]
         benches = [Bench(spark, server) for server in started]
         errands: list[str] = []
